@@ -169,8 +169,8 @@ void printOffloaded(const StepTrace& step, const CheckpointPlan& regions, std::o
     Table table({{"Module"}, {"Offloads"}, {"To the host", right}, {"Copies", right}, {"Exposed", right}});
     for (const ModuleOffload& module : *modules)
         table.addRow({std::string(step.moduleFqn(module.module)), std::string(module.what()),
-                      formatBytes(module.copies.bytes),
-                      formatMs(module.copies.copyMs), formatMs(module.copies.exposedMs)});
+                      formatBytes(module.copies.bytes), formatMs(module.copies.copyMs),
+                      formatMs(module.copies.exposedMs)});
     out << '\n';
     table.print(out);
 }

@@ -75,6 +75,17 @@ QString copiesText(Bytes bytes, double copyMs, double exposedMs)
         .arg(bold(bytesText(bytes)), msText(copyMs), bold(msText(exposedMs)));
 }
 
+/// " Sends 1.2 GiB to the host …": what the shown plan moves of a module; empty: nothing.
+QString sentText(const PlanAnswer& answer, ModuleId module)
+{
+    const ModuleOffload* const moved = movedOf(answer, module);
+    if (!moved)
+        return {};
+    const bool isArgument = moved->moves == ModuleOffload::Moves::arguments;
+    return (isArgument ? tr(" Sends arguments: %1.") : tr(" Sends %1."))
+        .arg(copiesText(moved->copies.bytes, moved->copies.copyMs, moved->copies.exposedMs));
+}
+
 /// "+0.02 ms": how long the GPU waits for the copies of a module.
 QString movedText(const Session& session, ModuleId module)
 {
@@ -119,11 +130,9 @@ QString reasonText(const Session& session, ModuleId module)
     const PlanAnswer& answer = *session.answer();
     const ModuleEffect& effect = answer.effects[module.value];
     const Bytes freed = effect.recorded - effect.kept;
-    const ModuleOffload* const moved = movedOf(answer, module);
-    const QString copies
-        = moved ? copiesText(moved->copies.bytes, moved->copies.copyMs, moved->copies.exposedMs) : QString();
+    const QString sent = sentText(answer, module);
     if (isOffloaded(answer, module))
-        return tr("Sends %1.").arg(copies) + priceText(session);
+        return sent.trimmed() + priceText(session);
     const ModuleId around = regionAround(session, module);
     if (freed > 0 && effect.recomputeMs > 0) {
         const double rate = effect.recomputeMs / (static_cast<double>(freed) / static_cast<double>(GiB));
@@ -131,9 +140,7 @@ QString reasonText(const Session& session, ModuleId module)
                            .arg(bold(bytesText(freed)), bold(msText(effect.recomputeMs)), number(rate, 1));
         if (around.valid())
             text += tr(" Runs again with %1.").arg(bold(shortName(session.step()->trace().moduleFqn(around))));
-        if (moved)
-            text += tr(" Sends arguments: %1.").arg(copies);
-        return text + priceText(session);
+        return text + sent + priceText(session);
     }
     if (freed > 0 && around.valid() && isOffloaded(answer, around))
         return tr("Goes to the host with %1.").arg(bold(shortName(session.step()->trace().moduleFqn(around))));
@@ -314,9 +321,7 @@ QString opsReasonText(const Session& session, ModuleId module)
         ++forward;
         again += answer->decisions[i] == OpDecision::recomputed;
     }
-    QString sent;
-    if (const ModuleOffload* moved = movedOf(*session.answer(), module))
-        sent = tr(" Sends %1.").arg(copiesText(moved->copies.bytes, moved->copies.copyMs, moved->copies.exposedMs));
+    const QString sent = sentText(*session.answer(), module);
     const ModuleEffect& effect = session.answer()->effects[module.value];
     if (again == 0)
         return tr("None of the module's %1 ops of forward runs again.").arg(forward) + sent;
@@ -412,42 +417,6 @@ ModuleFacts moduleFacts(const Session& session)
     facts.curveTitle = tr("Trade-off, as estimated by PyTorch");
     facts.curve = tradeOffCurve(*stats);
     return facts;
-}
-
-QString planSummary(const Session& session)
-{
-    if (!session.isOpen() || session.mode() == PlanMode::ops)
-        return {};
-    if (const QString why = whyNoPlan(session); !why.isEmpty())
-        return why;
-    if (!session.answer())
-        return tr("Solving …");
-    if (!session.feasible())
-        return {};
-    const Plan& plan = session.answer()->plan;
-    const auto& regions = session.answer()->regions;
-    const auto& offloads = session.answer()->offloads;
-    const auto hosting = static_cast<int>(std::ranges::count_if(offloads, &ModuleOffload::isCheckpointed));
-    const auto moved = static_cast<int>(offloads.size()) - hosting;
-    const auto count = static_cast<int>(
-        std::ranges::count_if(regions, [](const CheckpointRegion& region) { return !region.offload; }));
-    if (count == 0 && moved == 0)
-        return tr("The whole step fits this budget: nothing has to be recomputed.");
-    const double percent = plan.stepMs > 0 ? 100 * plan.recomputeMs / plan.stepMs : 0;
-    QStringList sentences;
-    if (count > 0)
-        sentences << (count == 1 ? tr("One module is recomputed: +%1 (%2 %).")
-                                 : tr("%3 modules are recomputed: +%1 (%2 %)."))
-                         .arg(msText(plan.recomputeMs), number(percent, 1))
-                         .arg(count);
-    if (moved > 0)
-        sentences << (moved == 1 ? tr("One module is offloaded.") : tr("%1 modules are offloaded.").arg(moved));
-    if (hosting > 0)
-        sentences << (hosting == 1 ? tr("The arguments of one recomputed module go to the host.")
-                                   : tr("The arguments of %1 recomputed modules go to the host.").arg(hosting));
-    if (moved + hosting > 0)
-        sentences << copiesLine(session) + QLatin1Char('.');
-    return sentences.join(QLatin1Char(' '));
 }
 
 std::optional<InfeasibleFacts> infeasibleFacts(const Session& session)

@@ -23,9 +23,6 @@ PlannedPoint plannedPoints(const Session& session);
 /// The inspector's facts about the selected module, which must be valid.
 ModuleFacts moduleFacts(const Session& session);
 
-/// The plan in one line, shown if no module is selected: "12 modules are recomputed, which adds 1.20 ms (3.1 %)."
-QString planSummary(const Session& session);
-
 /// Why no plan fits; nullopt: there is no answer, or a plan fits.
 std::optional<InfeasibleFacts> infeasibleFacts(const Session& session);
 

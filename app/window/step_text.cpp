@@ -358,6 +358,41 @@ QString copiesLine(const Session& session)
              bytesText(offload.host, 2));
 }
 
+QString planSummary(const Session& session)
+{
+    if (!session.isOpen() || session.mode() == PlanMode::ops)
+        return {};
+    if (const QString why = whyNoPlan(session); !why.isEmpty())
+        return why;
+    if (!session.answer())
+        return tr("Solving …");
+    if (!session.feasible())
+        return {};
+    const Plan& plan = session.answer()->plan;
+    const auto& regions = session.answer()->regions;
+    const auto& offloads = session.answer()->offloads;
+    const auto hosting = static_cast<int>(std::ranges::count_if(offloads, &ModuleOffload::isCheckpointed));
+    const auto moved = static_cast<int>(offloads.size()) - hosting;
+    const auto count = static_cast<int>(
+        std::ranges::count_if(regions, [](const CheckpointRegion& region) { return !region.offload; }));
+    if (count == 0 && moved == 0)
+        return tr("The whole step fits this budget: nothing has to be recomputed.");
+    const double percent = plan.stepMs > 0 ? 100 * plan.recomputeMs / plan.stepMs : 0;
+    QStringList sentences;
+    if (count > 0)
+        sentences << (count == 1 ? tr("One module is recomputed: +%1 (%2 %).")
+                                 : tr("%3 modules are recomputed: +%1 (%2 %)."))
+                         .arg(msText(plan.recomputeMs), QString::number(percent, 'f', 1))
+                         .arg(count);
+    if (moved > 0)
+        sentences << (moved == 1 ? tr("One module is offloaded.") : tr("%1 modules are offloaded.").arg(moved));
+    if (hosting > 0)
+        sentences << tr("Recomputed modules with arguments on the host: %1.").arg(hosting);
+    if (moved + hosting > 0)
+        sentences << copiesLine(session) + QLatin1Char('.');
+    return sentences.join(QLatin1Char(' '));
+}
+
 QString solverLine(const Session& session)
 {
     if (!whyNoPlan(session).isEmpty())

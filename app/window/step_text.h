@@ -84,6 +84,9 @@ QString frontierLine(const Session& session); ///< whether the frontier is compl
 /// What the shown plan moves to the host, and how long the GPU waits for the copies; empty: nothing.
 QString copiesLine(const Session& session);
 
+/// The plan in one line, shown if no module is selected: "12 modules are recomputed, which adds 1.20 ms (3.1 %)."
+QString planSummary(const Session& session);
+
 /// The instants of the ops with a changed decision on the plan's time axis: in forward, and where the plan recomputes
 /// the ops. Results that go to the host have no mark.
 std::vector<TimelineChangedOp> changedMarks(const OpsDecisions& decisions, const Timeline& timeline);

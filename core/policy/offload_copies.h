@@ -202,7 +202,7 @@ private:
     const EventTimes* times_;
     HostLink link_;
     std::vector<ModuleId> parts_; ///< by position
-    std::vector<std::vector<ModuleId>> counting_; ///< by position: modules of a kept part whose calls may count
+    std::vector<std::vector<ModuleId>> counting_; ///< by position: the modules that may count if the part is kept
     ModulesAfter after_;
     std::vector<ModuleId> parents_; ///< by module; invalid for the root
     std::vector<std::vector<int>> partsIn_; ///< by module: the positions of the parts that the module contains

@@ -23,8 +23,8 @@ constexpr std::size_t mostCombinations = 6000; ///< combinations of the units in
 constexpr std::size_t mostSums = 600; ///< further combinations, the best by the sums of the units' costs
 constexpr std::size_t mostMeasuredOps = 64; ///< the ops of a module with more ops are not predicted singly
 constexpr std::size_t mostMoves = 8; ///< options that move a part of a unit, and recompute nothing
-/// Shares of a copy for which the GPU waits, in the choice of options: with a memory budget, a ms of copies is mostly
-/// worth what a tenth of a ms of recomputation is.
+/// Options are chosen as if the GPU waited for this share of the copies: under a budget, a ms of copies mostly costs as
+/// much as a tenth of a ms of recomputation.
 constexpr double waitedShares[] = {0.1, 1};
 constexpr Picoseconds tooSlow = 1'000'000'000'000; ///< for a recomputation
 constexpr std::size_t moreSets = 1000; ///< sets of saved ops besides the sets of the convex hull
@@ -38,7 +38,7 @@ struct Option
 };
 using Options = std::vector<Option>;
 
-/// The options with the time of copies, of which the GPU waits for a share.
+/// The options with a share of the time of copies.
 std::vector<OptionCost> exposed(std::vector<OptionCost> options, double share = 1)
 {
     for (OptionCost& option : options)

@@ -203,8 +203,7 @@ Policy::Module moduleIn(const json::Json& json)
     const json::Json* const offload = json::find(json, "offload");
     const bool hosts = std::ranges::any_of(module.ops, &Policy::Op::offload);
     if (offload && json::find(*offload, "arguments"))
-        module.arguments
-            = numbersIn(*offload, "arguments", mostOfInt, "ascending numbers of arguments");
+        module.arguments = numbersIn(*offload, "arguments", mostOfInt, "ascending numbers of arguments");
     if (offload && (hosts || !module.arguments.empty()))
         module.hosted = whenIn(*offload);
     else if (offload)

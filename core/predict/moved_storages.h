@@ -19,8 +19,8 @@ namespace headroom {
 ///   call, until Region::leave, and leaves before the next event; other holders keep the storage.
 /// - The first unpack of any pack of call n, of any module of the plan, brings back the storages of the calls m <= n
 ///   with m + ahead >= n, later calls first; of an offloaded call the storages that were packed last come first, of a
-///   checkpointed call the arguments and then the outputs of the first op. Of a call m < n only the first Offload::prefetch storages come. A
-///   storage that is on the device by then just stays.
+///   checkpointed call the arguments and then the outputs of the first op. Of a call m < n only the first
+///   Offload::prefetch storages come. A storage that is on the device by then just stays.
 /// - A storage that came back is held until autograd has released all packs of the storage, or until the recomputation
 ///   takes the output of the hosted op; an argument until autograd has released all packs of the call.
 ///

@@ -126,7 +126,8 @@ Status markOps(const StepTrace& trace, const StepIndex& index, const CheckpointR
 /// Tensors of less than this share of the largest one of a call stay on the device: a copy costs time of the CPU, too.
 constexpr Bytes leastShareMoved = 64;
 constexpr Bytes leastMoved = 512; ///< bytes
-constexpr Bytes leastMovedOutput = 1024; ///< bytes, of a hosted op or an argument; a simulated card counts blocks of 512
+constexpr Bytes leastMovedOutput
+    = 1024; ///< bytes, of a hosted op or an argument; a simulated card counts blocks of 512
 
 /// Whether nothing but the saved tensors of a call keeps a storage on the device between forward and backward.
 bool mayMove(const StepTrace& trace, const StepIndex& index, const StepIndex::Call& call, StorageId storage,
@@ -136,8 +137,7 @@ bool mayMove(const StepTrace& trace, const StepIndex& index, const StepIndex::Ca
         || index.freeEvent[storage.value] >= firstUnpack)
         return false;
     const PackId first = index.firstPackOf[storage.value];
-    return !first.valid()
-        || (first.value >= call.firstPack && index.lastPackOf[storage.value].value < call.endPack);
+    return !first.valid() || (first.value >= call.firstPack && index.lastPackOf[storage.value].value < call.endPack);
 }
 
 /// The same for an argument of a checkpointed call.
@@ -148,7 +148,8 @@ bool mayMoveArgument(const StepTrace& trace, const StepIndex& index, const StepI
     const StepIndex::Call& last = index.calls[index.lastTaker[storage.value].value];
     const bool isOfOthers = first.exit < call.exit || last.enter > call.exit;
     const OpId made = index.allocatedIn[storage.value];
-    return !isOfOthers && made.valid() && made.value < call.firstOp && mayMove(trace, index, call, storage, firstUnpack);
+    return !isOfOthers && made.valid() && made.value < call.firstOp
+        && mayMove(trace, index, call, storage, firstUnpack);
 }
 
 std::vector<bool> mayMove(const StepTrace& trace, const StepIndex& index, const StepIndex::Call& call)

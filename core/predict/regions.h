@@ -83,8 +83,8 @@ std::vector<bool> movedPacksOf(const StepTrace& trace, const StepIndex& index, M
 
 /// The arguments of a module's calls that move with Hosted::arguments, as numbers among the different storages on the
 /// device that are arguments of a call, in order. In every call that saves tensors, the argument was made before the
-/// call, nothing but a checkpoint of the call keeps the argument on the device until backward, and the argument is no
-/// small one beside the others.
+/// call, nothing but a checkpoint of the call keeps the argument on the device until backward, and the argument is not
+/// small beside the others.
 std::vector<int> movedArgumentsOf(const StepTrace& trace, const StepIndex& index, ModuleId module);
 
 /// The different storages among the arguments of a call, in order.

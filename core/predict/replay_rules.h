@@ -57,8 +57,9 @@ struct ReplayNotes
 /// - Autocast's cache of casts of weights is empty at the begin and at the end of a recomputation, as PyTorch's engine
 ///   leaves the cache on a GPU. The recomputation repeats the casts that the forward found in the cache.
 ///
-/// Offloaded calls recompute nothing, and arguments and outputs of hosted ops leave the device (MovedStorages). `Memory` counts live
-/// bytes: LiveMemory counts the whole step over time, LocalMemory a part of the step, ModuleMemory each module.
+/// Offloaded calls recompute nothing, and arguments and outputs of hosted ops leave the device (MovedStorages).
+/// `Memory` counts live bytes: LiveMemory counts the whole step over time, LocalMemory a part of the step, ModuleMemory
+/// each module.
 template <class Memory>
 class Replay
 {

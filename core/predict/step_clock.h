@@ -88,7 +88,8 @@ struct ModuleOffload
     bool isCheckpointed() const noexcept { return moves != Moves::savedTensors; }
     std::string_view what() const noexcept; ///< "saved tensors"
 };
-/// The modules of a plan that move tensors to the host, in the plan's order. The times are 0 without hasClock(). Error: as predict().
+/// The modules of a plan that move tensors to the host, in the plan's order. The times are 0 without hasClock(). Error:
+/// as predict().
 Result<std::vector<ModuleOffload>> offloadByModule(const StepTrace& trace, const CheckpointPlan& plan);
 /// Takes a StepIndex that the caller keeps for many plans. Error: as predict().
 Result<std::vector<ModuleOffload>> offloadByModule(const StepTrace& trace, const StepIndex& index,

@@ -395,9 +395,10 @@ TEST(Offload, ArgumentsOfACheckpointLeaveAndComeBackBeforeTheRecomputation)
     const Timeline t = predicted(trace, {hostingArguments(otherId)});
     EXPECT_EQ(t.movedBytes, 16 * allocationGranularity);
     EXPECT_EQ(t.recomputeMs, 1);
-    EXPECT_THAT(totals(t), ElementsAre(14, 30, 62, 30, // the program still holds the argument
-                                       14, 15, 31, // the loss; the argument is back
-                                       63, 31, 15));
+    EXPECT_THAT(totals(t),
+                ElementsAre(14, 30, 62, 30, // the program still holds the argument
+                            14, 15, 31, // the loss; the argument is back
+                            63, 31, 15));
 }
 
 TEST(Offload, ArgumentsMoveWithThePlanAndThePolicy)

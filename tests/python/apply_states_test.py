@@ -28,7 +28,7 @@ from torch.nn import functional as F  # noqa: E402
 from torch.nn.modules import module as module_hooks  # noqa: E402
 from torch.nn.utils import parametrizations, parametrize, spectral_norm  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
-from torch_headroom._apply.region import _UPDATING_STATISTICS, uses_of  # noqa: E402
+from torch_headroom._apply.recompute import _UPDATING_STATISTICS, uses_of  # noqa: E402
 
 HEADROOM = sys.argv.pop()
 WIDTH, ROWS, STEPS = 16, 64, 3

@@ -41,7 +41,7 @@ _MOST_IN_ARGUMENTS = 100_000  # largest number of values in the arguments of one
 
 
 class Arguments:
-    """The arguments of one call. `inputs` are the tensors for checkpoint(), which returns them in backward. `moving` are
+    """The arguments of a call. `inputs` are the tensors for checkpoint(), which returns them in backward. `moving` are
     tensors that go to the host, and so must be among the inputs."""
 
     def __init__(self, forward, args, kwargs, moving=()):
@@ -150,6 +150,13 @@ def version_of(tensor):
     """Returns the number of in-place changes of a tensor so far."""
     with torch._C.DisableTorchFunctionSubclass():  # a class of the program may answer otherwise
         return 0 if torch.Tensor.is_inference(tensor) else torch.Tensor._version.__get__(tensor)
+
+
+def compare_versions(now, saved):
+    """As autograd does for tensors without hooks."""
+    if now != saved:
+        raise RuntimeError("one of the variables needed for gradient computation has been modified by an inplace "
+                           f"operation: a saved tensor is at version {now}, expected version {saved}")
 
 
 def _checkpoint_inputs(args, kwargs, moving):

@@ -27,7 +27,7 @@ from torch.utils._pytree import tree_map
 
 from .._modules import tensors_of
 from .._torch import in_transform, untraced
-from .held import parts_of, version_of
+from .held import compare_versions, parts_of, version_of
 from .policy import ModulePolicy, PolicyError
 from .region import OFFLOADED_IN_A_GRAPH, PlannedModule
 
@@ -264,7 +264,6 @@ class Hosted:
         self._module, self._offloads = module, offloads
         self._results = {}  # (name, index) of an op -> results, as handles
         self._arguments = {}  # key of a storage -> _Storage, until checkpoint() holds handles
-        self._begin_backward = None
 
     def arguments_in(self, args, kwargs):
         """Returns the tensors that move among the arguments of the call. The storages are on the way from here on."""
@@ -273,38 +272,39 @@ class Hosted:
             for part in parts_of(tensor):
                 if part.device.type == Cuda.type and part.layout is torch.strided and part.untyped_storage().nbytes():
                     found.setdefault(part.untyped_storage()._cdata, []).append(tensor)
-        moving = []
+        keys, moving = list(found), []
         for number in self.offload.arguments:
-            key, tensors = list(found.items())[number] if number < len(found) else (None, ())
-            obstacle = next(filter(None, map(_obstacle, tensors)), None)
-            if not tensors or obstacle:
-                self.difference = (f"the argument tensor {number} of the forward is {obstacle} and stays in place"
-                                   if tensors else f"the forward has {len(found)} argument tensors on the GPU, and "
-                                   f"number {number} should go to the host")
+            if number >= len(keys):
+                self.difference = (f"the forward has {len(keys)} argument tensors on the GPU, and number {number} "
+                                   "should go to the host")
+            elif what := next(filter(None, map(_obstacle, found[keys[number]])), None):
+                self.difference = f"the argument tensor {number} of the forward is {what} and stays in place"
             else:
-                try:
-                    self._arguments[key] = _Storage(self._offloads, tensors[0], is_shared=False)
-                except _NoPinnedMemory as error:
-                    self._module.refuse(str(error))
-                self.storages.append(weakref.ref(self._arguments[key]))
-                moving += tensors
+                moving += found[keys[number]]
+                self._arguments[keys[number]] = self._moved(moving[-1], is_shared=False)
         return moving
+
+    def _moved(self, tensor, is_shared=True):
+        """Begins to move a tensor. Returns the storage."""
+        try:
+            storage = _Storage(self._offloads, tensor, is_shared)
+        except _NoPinnedMemory as error:
+            self._module.refuse(str(error))
+        self.storages.append(weakref.ref(storage))
+        return storage
 
     @contextlib.contextmanager
     def holding_arguments(self, begin_backward):
-        """A context for checkpoint(), which then holds handles of the arguments that move. `begin_backward` is called
+        """A context for checkpoint(). In there, checkpoint() holds handles of the arguments that move. `begin_backward` is called
         before the arguments come back."""
-        if not self._arguments:
-            yield
-            return
         self._begin_backward = weakref.WeakMethod(begin_backward)  # the call holds this object
-        with torch.autograd.graph.saved_tensors_hooks(untraced(self._pack_argument), untraced(_unpack_argument)):
+        with torch.autograd.graph.saved_tensors_hooks(untraced(self._pack_argument), untraced(_unpack)):
             yield
         self._arguments.clear()
 
     def _pack_argument(self, tensor):
-        storage = self._arguments.get(tensor.untyped_storage()._cdata) if type(tensor) is torch.Tensor else None
-        return tensor if storage is None else _Moved(self, storage, tensor)
+        storage = None if _obstacle(tensor) else self._arguments.get(tensor.untyped_storage()._cdata)
+        return _Moved(self, storage, tensor) if storage else tensor
 
     def begin_backward(self):
         self.begun = True
@@ -342,22 +342,16 @@ class Hosted:
         if key not in moving:
             return _Kept(None, value)
         if moving[key] is None:
-            try:
-                moving[key] = _Storage(self._offloads, value)
-            except _NoPinnedMemory as error:
-                self._module.refuse(str(error))
-            self.storages.append(weakref.ref(moving[key]))
+            moving[key] = self._moved(value)
         return _Moved(None, moving[key], value)
 
 
 _NEVER = float("inf")
 
 
-def _unpack_argument(value):
-    return _unpack(value) if isinstance(value, _Moved) else value
-
-
 def _unpack(handle):
+    if isinstance(handle, torch.Tensor):  # an argument that stays
+        return handle
     call = handle.call
     if not call.begun:
         call.begin_backward()
@@ -376,7 +370,7 @@ class _Kept:
         self._version = version_of(tensor)
 
     def tensor(self):
-        _compare_versions(version_of(self._tensor), self._version)
+        compare_versions(version_of(self._tensor), self._version)
         return self._tensor
 
 
@@ -463,9 +457,9 @@ class _Storage:
             with self._offloads.lock:
                 self.bring_back()
         if self._tensor is not None:
-            _compare_versions(self._tensor._version, self._version)
+            compare_versions(self._tensor._version, self._version)
             return self._storage
-        _compare_versions(self._last_version, self._version)
+        compare_versions(self._last_version, self._version)
         stream = self._card.compute()
         if stream not in self._waited:
             stream.wait_event(self._copied)
@@ -553,10 +547,3 @@ def _obstacle(tensor):
     if tensor.is_conj() or tensor.is_neg():
         return "a conjugated or negated view"
     return None
-
-
-def _compare_versions(now, saved):
-    """As autograd does for tensors without hooks."""
-    if now != saved:
-        raise RuntimeError("one of the variables needed for gradient computation has been modified by an inplace "
-                           f"operation: a saved tensor is at version {now}, expected version {saved}")

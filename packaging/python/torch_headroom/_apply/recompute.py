@@ -426,3 +426,44 @@ def region_of(module):
     if id(module) in _around_graphs:
         forward = _around_graphs[id(module)]()
     return forward.region if isinstance(forward, Forward) else None
+
+
+def uses_of(op, args, kwargs):
+    """Returns the arguments of an op on which the results depend, and the arguments that the op changes in place.
+    Results do not depend on what the op changes, unless the op also returns another tensor (a fake quantization that
+    updates a range). Batch normalisation in training updates running statistics and does not use the statistics. Views
+    compute nothing."""
+    schema = getattr(op, "_schema", None)
+    if schema is None:  # a higher-order op
+        return (args, kwargs), ()
+    results = [value.alias_info for value in schema.returns]
+    if results and all(alias is not None and not alias.is_write for alias in results):
+        return (), ()
+    makes_others = any(alias is None for alias in results)
+    in_training = _updates_statistics(op, schema, args, kwargs)
+    computed, changed = [], []
+    for argument, value in (*zip(schema.arguments, args), *_named(schema, kwargs)):
+        statistic = in_training and argument.name.startswith("running_")
+        changes = statistic or (argument.alias_info is not None and argument.alias_info.is_write)
+        if changes:
+            changed.append(value)
+        if not changes or (makes_others and not statistic):
+            computed.append(value)
+    return computed, changed
+
+
+def _named(schema, kwargs):
+    return [(argument, kwargs[argument.name]) for argument in schema.arguments if argument.name in kwargs]
+
+
+_UPDATING_STATISTICS = frozenset((
+    "_batch_norm_with_update", "_native_batch_norm_legit", "batch_norm_gather_stats",
+    "batch_norm_gather_stats_with_counts", "batch_norm_update_stats", "cudnn_batch_norm", "miopen_batch_norm",
+    "native_batch_norm"))  # as in core/trace/graph_ops.cpp
+
+
+def _updates_statistics(op, schema, args, kwargs):
+    if op.namespace != "aten" or op._schema.name.partition("::")[2] not in _UPDATING_STATISTICS:
+        return False
+    place = next((i for i, argument in enumerate(schema.arguments) if argument.name == "training"), None)
+    return place is None or bool(args[place] if place < len(args) else kwargs.get("training"))

@@ -23,7 +23,7 @@ from .copies import CANNOT_RECOMPUTE
 from .held import Arguments, Attributes, version_of
 from .members import Parameters
 from .policy import BUFFER, HeldBytes, ModulePolicy, Unrepeatable
-from .recompute import Forward, Recomputing, RandomState, beside_cached_casts, with_own_ops
+from .recompute import Forward, Recomputing, RandomState, beside_cached_casts, uses_of, with_own_ops
 
 _OF_A_GRAPH = ("the module was recorded inside of a graph of torch.compile, where PyTorch's partitioner alone decides what "
                "is recomputed: set torch._functorch.config.activation_memory_budget instead (compare budgets with "
@@ -338,7 +338,9 @@ class _Call:
         return contextlib.nullcontext(), Recomputing(contextlib.nullcontext(), self.recomputation_begins)
 
     def holding_arguments(self):
-        return self.hosted.holding_arguments(self._arguments_asked) if self.hosted else contextlib.nullcontext()
+        if self.hosted is None or not self.hosted.offload.arguments:
+            return contextlib.nullcontext()
+        return self.hosted.holding_arguments(self._arguments_asked)
 
     def _arguments_asked(self):
         """Called when the first recomputation asks for an argument, before the recomputation begins."""
@@ -428,47 +430,6 @@ class _Call:
         else:  # a tensor at a new place counts as read
             unread = {tensor for tensor in held if not read.get(tensor.path, True)}
         self._arguments.end_forward(unread)
-
-
-def uses_of(op, args, kwargs):
-    """Returns the arguments of an op on which the results depend, and the arguments that the op changes in place.
-    Results do not depend on what the op changes, unless the op also returns another tensor (a fake quantization that
-    updates a range). Batch normalisation in training updates running statistics and does not use the statistics. Views
-    compute nothing."""
-    schema = getattr(op, "_schema", None)
-    if schema is None:  # a higher-order op
-        return (args, kwargs), ()
-    results = [value.alias_info for value in schema.returns]
-    if results and all(alias is not None and not alias.is_write for alias in results):
-        return (), ()
-    makes_others = any(alias is None for alias in results)
-    in_training = _updates_statistics(op, schema, args, kwargs)
-    computed, changed = [], []
-    for argument, value in (*zip(schema.arguments, args), *_named(schema, kwargs)):
-        statistic = in_training and argument.name.startswith("running_")
-        changes = statistic or (argument.alias_info is not None and argument.alias_info.is_write)
-        if changes:
-            changed.append(value)
-        if not changes or (makes_others and not statistic):
-            computed.append(value)
-    return computed, changed
-
-
-def _named(schema, kwargs):
-    return [(argument, kwargs[argument.name]) for argument in schema.arguments if argument.name in kwargs]
-
-
-_UPDATING_STATISTICS = frozenset((
-    "_batch_norm_with_update", "_native_batch_norm_legit", "batch_norm_gather_stats",
-    "batch_norm_gather_stats_with_counts", "batch_norm_update_stats", "cudnn_batch_norm", "miopen_batch_norm",
-    "native_batch_norm"))  # as in core/trace/graph_ops.cpp
-
-
-def _updates_statistics(op, schema, args, kwargs):
-    if op.namespace != "aten" or op._schema.name.partition("::")[2] not in _UPDATING_STATISTICS:
-        return False
-    place = next((i for i, argument in enumerate(schema.arguments) if argument.name == "training"), None)
-    return place is None or bool(args[place] if place < len(args) else kwargs.get("training"))
 
 
 def _touches_gpu(args, kwargs):
