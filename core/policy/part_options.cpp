@@ -245,7 +245,7 @@ private:
         std::vector<PartTree::Unit> inside;
         for (const int inner : tree_.units[static_cast<std::size_t>(unit)].inside)
             inside.push_back(tree_.units[static_cast<std::size_t>(inner)]);
-        return inside.empty() || forces(unit) ? Status() : addHosted(inside, options);
+        return inside.empty() || forces(unit) || !tree_.recomputes ? Status() : addHosted(inside, options);
     }
 
     Bytes outputBytes(ModuleId module, const SavableOp& op) const
