@@ -268,7 +268,19 @@ int ModuleTreeModel::depth() const
 
 int ModuleTreeModel::count(PlanMark mark) const
 {
-    return static_cast<int>(std::ranges::count(rows_, mark, [](const Row& row) { return row.treatment.mark; }));
+    return static_cast<int>(std::ranges::count_if(rows_, [mark](const Row& row) { return has(row, mark); }));
+}
+
+bool ModuleTreeModel::has(const Row& row, PlanMark mark)
+{
+    const PlanMark own = row.treatment.mark;
+    return own == mark || (mark == PlanMark::offloaded && own == PlanMark::checkpointed && row.hostBytes > 0);
+}
+
+bool ModuleTreeModel::has(const QModelIndex& index, PlanMark mark) const
+{
+    const Row* const row = rowAt(index);
+    return row && has(*row, mark);
 }
 
 QModelIndex ModuleTreeModel::indexOf(ModuleId module, int column) const

@@ -74,7 +74,9 @@ public:
 
     QModelIndex indexOf(ModuleId module, int column = moduleColumn) const; ///< invalid: the module has no row
     int depth() const; ///< number of levels of the tree
-    int count(PlanMark mark) const; ///< number of rows with this mark
+    int count(PlanMark mark) const; ///< number of rows with has()
+    /// Whether a row has this mark. A checkpointed module with arguments on the host counts as offloaded, too.
+    bool has(const QModelIndex& index, PlanMark mark) const;
     ModuleId moduleAt(const QModelIndex& index) const;
 
     QModelIndex index(int row, int column, const QModelIndex& parent = {}) const override;
@@ -117,6 +119,7 @@ private:
                        const std::vector<Bytes>& hostBytes = {});
     void markParents(const CheckpointPlan& plan, std::vector<Treatment>& treatments) const;
     std::vector<Treatment> treatmentsOf(const CheckpointPlan& plan, const std::vector<ModuleEffect>& effects) const;
+    static bool has(const Row& row, PlanMark mark);
     QString pillOf(const Row& row) const;
     void reportChanges(const std::vector<bool>& changed);
     const Row* rowAt(const QModelIndex& index) const;

@@ -141,7 +141,7 @@ protected:
         if (atWork_.empty() && mark_ == PlanMark::none)
             return QSortFilterProxyModel::filterAcceptsRow(row, parent);
         const QModelIndex index = sourceModel()->index(row, 0, parent);
-        if (mark_ != PlanMark::none && index.data(ModuleTreeModel::MarkRole).value<PlanMark>() != mark_)
+        if (mark_ != PlanMark::none && !static_cast<const ModuleTreeModel*>(sourceModel())->has(index, mark_))
             return false;
         if (atWork_.empty())
             return hasName(row, parent);
@@ -176,7 +176,7 @@ ModulePanel::ModulePanel(ModuleTreeModel* model, QWidget* parent)
     , tree_(new ModuleTreeView(this))
     , marks_(new QWidget(this))
     , recomputed_(makeMark(PlanMark::checkpointed, tr("Show only modules that run again in backward")))
-    , moved_(makeMark(PlanMark::offloaded, tr("Show only modules with saved tensors that go to the host")))
+    , moved_(makeMark(PlanMark::offloaded, tr("Show only modules with tensors that go to the host")))
     , nothing_(new WrappedLabel(tree_->viewport()))
 {
     nothing_->setObjectName(QStringLiteral("noModules"));
@@ -392,7 +392,7 @@ void ModulePanel::showNothing()
         return;
     nothing_->setText(!filter_->text().isEmpty() ? tr("No module's name contains “%1”.").arg(filter_->text())
                           : hasRange_            ? tr("No module inside of the model works in the range.")
-                          : proxy_->mark() == PlanMark::offloaded ? tr("The plan offloads no module.")
+                          : proxy_->mark() == PlanMark::offloaded ? tr("The plan sends no tensor to the host.")
                           : proxy_->mark() != PlanMark::none      ? tr("The plan recomputes no module.")
                                                                   : QString());
     constexpr int margin = 6;
