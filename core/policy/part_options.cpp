@@ -10,7 +10,6 @@
 #include <iterator>
 #include <map>
 #include <ranges>
-#include <span>
 #include <tuple>
 #include <utility>
 
@@ -84,11 +83,10 @@ std::vector<OptionCost> costsOf(const Options& options)
 class PartMeasure
 {
 public:
-    PartMeasure(const StepModel& model, const PartTree& tree, int part, const LocalReplay& replay,
+    PartMeasure(const StepModel& model, const PartTree& tree, const LocalReplay& replay,
                 const StepLayout::PartEvents& partEvents, const MayCheckpoint& may, LocalNotes& notes)
         : model_(model)
         , tree_(tree)
-        , part_(part)
         , replay_(replay)
         , partEvents_(partEvents)
         , may_(may)
@@ -109,8 +107,6 @@ public:
         Inside inside;
         if (!tree_.units[static_cast<std::size_t>(unit)].forced)
             RETURN_IF_ERROR(combine(unit, inside));
-        if (tree_.offloads && unit == part_)
-            RETURN_IF_ERROR(addHostedInside(unit, options));
         std::vector<OptionCost> costs = costsOf(options);
         costs.insert(costs.end(), inside.costs.begin(), inside.costs.end());
         Options chosen;
@@ -137,8 +133,6 @@ public:
         const std::size_t ops = model_.regionOps(module).size();
         const std::vector<SavableOp> savable = savableOpsThatRunAgain(model_, module);
         ASSIGN_OR_RETURN(Option full, measure({{module, std::vector<bool>(ops, false)}}));
-        if (tree_.offloads && unit == part_)
-            RETURN_IF_ERROR(addHosted({&own, 1}, options));
         std::map<std::size_t, Bytes> held;
         std::map<std::size_t, Bytes> most;
         for (const SavableOp& op : savable) {
@@ -166,7 +160,36 @@ public:
         return {};
     }
 
+    /// Adds the options to recompute a part in full with the arguments on the host: the part as a whole, and, unless
+    /// `onlyWhole`, the units inside. Near the least memory no other option takes less.
+    Status addHosted(int part, bool onlyWhole, Options& options) const
+    {
+        const PartTree::Unit& whole = tree_.units[static_cast<std::size_t>(part)];
+        if (!tree_.offloads || whole.offloaded || insideForces(part) || (!tree_.recomputes && !whole.forced))
+            return {};
+        RETURN_IF_ERROR(addHosted({part}, options));
+        return onlyWhole || whole.forced ? Status() : addHosted(whole.inside, options);
+    }
+
 private:
+    Status addHosted(const std::vector<int>& units, Options& options) const
+    {
+        CheckpointPlan plan;
+        for (const int unit : units) {
+            const ModuleId module = moduleOf(unit);
+            const std::size_t ops = model_.regionOps(module).size();
+            if (!may_(module) || ops == 0)
+                continue;
+            plan.push_back({module, std::vector<bool>(ops, false)});
+            if (model_.index().obstaclesToOffload[module.value] == CheckpointObstacle::none)
+                plan.back().hosted = Hosted{{}, {}, true};
+        }
+        ASSIGN_OR_RETURN(Option option, measure(std::move(plan)));
+        if (option.effect.movedBytes > 0)
+            options.push_back(std::move(option));
+        return {};
+    }
+
     /// The units inside a unit, and combinations of the units' options.
     struct Inside
     {
@@ -218,34 +241,6 @@ private:
         if (option.effect.movedBytes > 0)
             options.push_back(std::move(option));
         return {};
-    }
-
-    /// Adds the option to recompute some units in full, with the arguments on the host, if any may move.
-    Status addHosted(std::span<const PartTree::Unit> units, Options& options) const
-    {
-        CheckpointPlan plan;
-        for (const PartTree::Unit& unit : units) {
-            const CheckpointObstacle obstacle = model_.index().obstaclesToOffload[unit.module.value];
-            const std::size_t ops = model_.regionOps(unit.module).size();
-            if (!may_(unit.module) || unit.offloaded || ops == 0)
-                continue;
-            plan.push_back({unit.module, std::vector<bool>(ops, false), {}, {}});
-            if (obstacle == CheckpointObstacle::none)
-                plan.back().hosted = Hosted{{}, {}, true};
-        }
-        ASSIGN_OR_RETURN(Option option, measure(std::move(plan)));
-        if (option.effect.movedBytes > 0)
-            options.push_back(std::move(option));
-        return {};
-    }
-
-    /// Adds the same option for all units inside of a unit: near the least memory no other option takes less.
-    Status addHostedInside(int unit, Options& options) const
-    {
-        std::vector<PartTree::Unit> inside;
-        for (const int inner : tree_.units[static_cast<std::size_t>(unit)].inside)
-            inside.push_back(tree_.units[static_cast<std::size_t>(inner)]);
-        return inside.empty() || forces(unit) || !tree_.recomputes ? Status() : addHosted(inside, options);
     }
 
     Bytes outputBytes(ModuleId module, const SavableOp& op) const
@@ -413,7 +408,6 @@ private:
 
     const StepModel& model_;
     const PartTree& tree_;
-    int part_; ///< unit
     const LocalReplay& replay_;
     const StepLayout::PartEvents& partEvents_;
     const MayCheckpoint& may_;
@@ -433,20 +427,25 @@ Result<PartOptions> partOptions(const StepModel& model, const PartTree& tree, in
                                 const LocalReplay& replay, const StepLayout::PartEvents& partEvents,
                                 const MayCheckpoint& may, LocalNotes& notes)
 {
-    const PartMeasure measure(model, tree, unit, replay, partEvents, may, notes);
+    const PartMeasure measure(model, tree, replay, partEvents, may, notes);
     Options options;
     if (onlyWhole) {
         RETURN_IF_ERROR(measure.addWhole(unit, options));
     } else {
         ASSIGN_OR_RETURN(options, measure.optionsOf(unit, mostOptions));
     }
+    Options chosen;
+    for (const std::size_t i : worthAtAnyPrice(costsOf(options), options.size()))
+        chosen.push_back(std::move(options[i]));
+    RETURN_IF_ERROR(measure.addHosted(unit, onlyWhole, chosen));
+    std::ranges::stable_sort(chosen, {}, [](const Option& option) { return option.cost.held; });
     const ModuleId part = tree.units[static_cast<std::size_t>(unit)].module;
     PartOptions found;
-    for (const std::size_t i : worthAtAnyPrice(costsOf(options), options.size())) {
-        for (CheckpointRegion& region : options[i].plan)
+    for (Option& option : chosen) {
+        for (CheckpointRegion& region : option.plan)
             region.module = ModuleId(region.module.value - part.value);
-        found.plans.push_back(std::move(options[i].plan));
-        found.effects.push_back(std::move(options[i].effect));
+        found.plans.push_back(std::move(option.plan));
+        found.effects.push_back(std::move(option.effect));
     }
     return found;
 }
