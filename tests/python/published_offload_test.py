@@ -214,7 +214,7 @@ _TIMM = "the version of timm is not published: 1.0.31 takes 25 MB less than 1.0.
 _KEPT = "what else the graph keeps with selective checkpoints is not published"
 _SLOW = "why the captured graph takes 1.8 to 2.3 times the predicted time is not known"
 _FSDP = "SimpleFSDP in a graph: probably gathers and frees parameters in another order than FSDP2"
-_WHOLE = "so near the least peak few tensors have room to come back before a module's backward"
+_WHOLE = "Headroom sends the arguments of recomputed layers to the host, too"
 
 # Published seconds and peak bytes of steps without a plan, and why peak and time differ.
 _STEPS = {
