@@ -299,8 +299,8 @@ TEST(OffloadBound, theDeviceWaitsNoLongerForTheCpu)
             const OptionShares options = randomOptions(step.problem, random);
             CheckpointPlan plan = step.problem.planOf(options);
             for (CheckpointRegion& region : plan)
-                if (region.offload && i % 2 == 0)
-                    region.offload = Offload{100, 100}; // the device waits for no copy in forward
+                if ((region.offload || region.hosted) && i % 2 == 0) // the device waits for no copy in forward
+                    (region.offload ? *region.offload : region.hosted->when) = Offload{100, 100};
             double outMs = 0, inMs = 0, cpuMs = 0;
             for (const auto& [option, share] : options) {
                 CopyLimits::Own own;
