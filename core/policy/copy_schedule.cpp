@@ -34,11 +34,6 @@ std::vector<int> partPositions(const StepTrace& trace, const PartTree& tree)
     return positions;
 }
 
-bool movesSomething(const CheckpointRegion& region)
-{
-    return region.offload ? region.offload->moves : region.hosted && region.hosted->arguments;
-}
-
 } // namespace
 
 ModulesAfter modulesAfter(const StepModel& model, const PartTree& tree)
@@ -199,12 +194,12 @@ CopyLimits::Own CopySchedule::ownOf(const CheckpointPlan& plan, ModuleId part) c
         const Call& whole = calls_[part.value][number];
         std::vector<Moved> calls;
         for (const CheckpointRegion& region : plan) {
-            if (!movesSomething(region))
+            const std::vector<Call>& ofRegion = calls_[region.module.value];
+            if (ofRegion.empty() || !ofRegion.front().movedBy(region))
                 continue;
-            if (calls_[region.module.value].size() != calls_[part.value].size())
+            if (ofRegion.size() != calls_[part.value].size())
                 return {};
-            const Call& call = calls_[region.module.value][number];
-            calls.emplace_back(&call, call.movedBy(region));
+            calls.emplace_back(&ofRegion[number], ofRegion[number].movedBy(region));
         }
         if (const std::vector<Call>& last = calls_[parts_.back().value]; last.size() == calls_[part.value].size()) {
             const auto [exit, firstUnpack] = after_.calls.empty() ? ModulesAfter::Calls() : after_.calls[number];

@@ -126,8 +126,7 @@ Status markOps(const StepTrace& trace, const StepIndex& index, const CheckpointR
 /// Tensors of less than this share of the largest one of a call stay on the device: a copy costs time of the CPU, too.
 constexpr Bytes leastShareMoved = 64;
 constexpr Bytes leastMoved = 512; ///< bytes
-constexpr Bytes leastMovedOutput
-    = 1024; ///< bytes, of a hosted op or an argument; a simulated card counts blocks of 512
+constexpr Bytes leastMovedOutput = 1024; ///< of a hosted op, or an argument; a simulated card has blocks of 512
 
 /// Whether nothing but the saved tensors of a call keeps a storage on the device between forward and backward.
 bool mayMove(const StepTrace& trace, const StepIndex& index, const StepIndex::Call& call, StorageId storage,
