@@ -133,11 +133,10 @@ CopySchedule::CopySchedule(const StepModel& model, const EventTimes& times, cons
             if (!call.saves())
                 continue;
             Call own{call.enter, call.exit, firstUnpackOf(index, call), {}, {}};
-            const std::vector<StorageId> arguments = argumentsOf(trace, id);
-            for (const int number : std::views::reverse(movedArguments))
-                if (const auto argument = static_cast<std::size_t>(number); argument < arguments.size())
-                    own.arguments.push_back({call.enter, trace.storages.bytes[arguments[argument]],
-                                             times.gpuMs[call.exit] - times.gpuMs[call.enter], 0});
+            const std::vector<StorageId> arguments = argumentsOf(trace, id, movedArguments);
+            for (const StorageId argument : std::views::reverse(arguments))
+                own.arguments.push_back(
+                    {call.enter, trace.storages.bytes[argument], times.gpuMs[call.exit] - times.gpuMs[call.enter], 0});
             std::map<StorageId, std::size_t> places;
             for (std::uint32_t pack = call.firstPack;
                  pack < call.endPack && moved.size() == call.endPack - call.firstPack; ++pack) {

@@ -15,25 +15,28 @@ namespace {
 
 constexpr Bytes newestVersion = 1;
 
-std::string list(const std::vector<std::string>& texts)
+template <class Items, class TextOf>
+std::string list(const Items& items, const TextOf& textOf)
 {
     std::string json;
-    for (const std::string& item : texts)
-        json += (json.empty() ? "" : ", ") + jsonText(item);
+    for (const auto& item : items)
+        json += (json.empty() ? "" : ", ") + textOf(item);
     return "[" + json + "]";
+}
+
+std::string list(const std::vector<std::string>& texts)
+{
+    return list(texts, [](const std::string& text) { return jsonText(text); });
+}
+
+std::string list(const std::vector<int>& numbers)
+{
+    return list(numbers, [](int number) { return std::to_string(number); });
 }
 
 std::string prefetchText(int prefetch)
 {
     return prefetch == Offload::all ? "" : ", \"prefetch\": " + std::to_string(prefetch);
-}
-
-std::string list(const std::vector<int>& numbers)
-{
-    std::string json;
-    for (const int number : numbers)
-        json += (json.empty() ? "" : ", ") + std::to_string(number);
-    return "[" + json + "]";
 }
 
 std::string toJson(const Policy::Moves& moves)
@@ -74,10 +77,7 @@ std::string toJson(const Policy::Module& module)
 /// A member of HeldBytes of each call, as a JSON list.
 std::string column(const Policy::Module& module, Bytes HeldBytes::*bytes)
 {
-    std::string json;
-    for (const HeldBytes& held : module.held)
-        json += (json.empty() ? "" : ", ") + std::to_string(held.*bytes);
-    return "[" + json + "]";
+    return list(module.held, [bytes](const HeldBytes& held) { return std::to_string(held.*bytes); });
 }
 
 std::string heldJson(const Policy::Module& module)

@@ -174,13 +174,14 @@ void addMovedOutputs(const StepTrace& trace, const StepIndex& index, std::uint32
             }
 }
 
-/// Adds the arguments that a region moves. `numbers`: movedArgumentsOf().
-void addMovedArguments(const StepTrace& trace, std::uint32_t number, const std::vector<int>& numbers, Regions& result)
+/// The different storages among the arguments of a call, in order.
+std::vector<StorageId> argumentsOf(const StepTrace& trace, CallId call)
 {
-    const std::vector<StorageId> arguments = argumentsOf(trace, result.regions[number].call);
-    for (const int argument : numbers)
-        if (static_cast<std::size_t>(argument) < arguments.size())
-            result.moved.push_back({arguments[static_cast<std::size_t>(argument)], number});
+    std::vector<StorageId> arguments;
+    for (const StorageId storage : trace.calls.arguments[call])
+        if (std::ranges::find(arguments, storage) == arguments.end())
+            arguments.push_back(storage);
+    return arguments;
 }
 
 /// Numbers the calls, and finds the storages that the calls move, and when. `regions` are in the order of the calls;
@@ -201,7 +202,8 @@ void findMoved(const StepTrace& trace, const StepIndex& index, const std::vector
             const auto [known, added] = movedArguments.try_emplace(module);
             if (added)
                 known->second = movedArgumentsOf(trace, index, module);
-            addMovedArguments(trace, number, known->second, result);
+            for (const StorageId argument : argumentsOf(trace, region.call, known->second))
+                result.moved.push_back({argument, number});
             region.endArguments = region.endMoved = static_cast<std::uint32_t>(result.moved.size());
         }
         if (region.hosted) {
@@ -271,12 +273,13 @@ std::vector<bool> movedPacksOf(const StepTrace& trace, const StepIndex& index, M
     return moved;
 }
 
-std::vector<StorageId> argumentsOf(const StepTrace& trace, CallId call)
+std::vector<StorageId> argumentsOf(const StepTrace& trace, CallId call, const std::vector<int>& numbers)
 {
+    const std::vector<StorageId> all = argumentsOf(trace, call);
     std::vector<StorageId> arguments;
-    for (const StorageId storage : trace.calls.arguments[call])
-        if (std::ranges::find(arguments, storage) == arguments.end())
-            arguments.push_back(storage);
+    for (const int number : numbers)
+        if (const auto place = static_cast<std::size_t>(number); place < all.size())
+            arguments.push_back(all[place]);
     return arguments;
 }
 

@@ -87,8 +87,9 @@ std::vector<bool> movedPacksOf(const StepTrace& trace, const StepIndex& index, M
 /// small beside the others.
 std::vector<int> movedArgumentsOf(const StepTrace& trace, const StepIndex& index, ModuleId module);
 
-/// The different storages among the arguments of a call, in order.
-std::vector<StorageId> argumentsOf(const StepTrace& trace, CallId call);
+/// The storages among the arguments of a call with these numbers of movedArgumentsOf(). A call may have fewer
+/// arguments.
+std::vector<StorageId> argumentsOf(const StepTrace& trace, CallId call, const std::vector<int>& numbers);
 
 /// The output storages of a hosted op that move: storages that the op made, and that are no small ones beside the
 /// op's largest.

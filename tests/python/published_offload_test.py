@@ -214,7 +214,7 @@ _TIMM = "the version of timm is not published: 1.0.31 takes 25 MB less than 1.0.
 _KEPT = "what else the graph keeps with selective checkpoints is not published"
 _SLOW = "why the captured graph takes 1.8 to 2.3 times the predicted time is not known"
 _FSDP = "SimpleFSDP in a graph: probably gathers and frees parameters in another order than FSDP2"
-_WHOLE = "Headroom sends the arguments of recomputed layers to the host, too"
+_ARGUMENTS = "Headroom sends the arguments of recomputed layers to the host, too"
 
 # Published seconds and peak bytes of steps without a plan, and why peak and time differ.
 _STEPS = {
@@ -325,7 +325,7 @@ class PublishedOffload(unittest.TestCase):
         info = headroom("info", self.recorded(run))
         plan = headroom("plan", self.recorded(run, "--without-checkpointing"), "--offload",
                         "--budget", int(info["peak_bytes"] + slack))
-        return {"gain %": (gain, (info["clock"]["step_ms"] / plan["clock"]["step_ms"] - 1) * 100, None, _WHOLE)}
+        return {"gain %": (gain, (info["clock"]["step_ms"] / plan["clock"]["step_ms"] - 1) * 100, None, _ARGUMENTS)}
 
     def check(self, name):
         if lacking := missing(name):

@@ -9,8 +9,8 @@ stream beside the compute stream. The storage leaves the device at the end of th
 calls later. The first unpack of a call brings back the storages of this call, and of each earlier call that is at most
 `ahead` calls away the first `prefetch` storages. Streams wait for events, the CPU never does.
 
-What a checkpointed module keeps for its recomputation goes the same way (Hosted): arguments from the begin of the call
-on, results of ops from the op on, until the module runs again.
+What a checkpointed module keeps for its recomputation goes the same way (HostedCall): arguments from the begin of the
+call on, results of ops from the op on, until the module runs again.
 
 A device block is always freed after the compute stream has waited for the copy from or into the block, so the caching
 allocator, which orders blocks by the compute stream, needs no record_stream().
@@ -126,7 +126,7 @@ class Offloads:
 
     def hosted_by(self, module):
         """Returns the object for what a call of a checkpointed module moves; None: nothing moves."""
-        return Hosted(module, self) if module.policy.hosted else None
+        return HostedCall(module, self) if module.policy.hosted else None
 
     def begin(self, call):
         """Numbers a call that saves tensors. `call` is None if nothing of the call moves. Returns the number."""
@@ -247,7 +247,7 @@ class _Call:
 _BLOCK, _LEAST_BYTES, _LEAST_SHARE = 512, 1024, 64  # as in core/predict/regions.cpp (movedOutputsOf)
 
 
-class Hosted:
+class HostedCall:
     """The arguments and the results of ops of a checkpointed call that go to the host. The selective contexts of the call
     do not see the ops: this object has the results for the recomputation. Of an op with several results, small ones stay
     on the device."""
@@ -295,8 +295,8 @@ class Hosted:
 
     @contextlib.contextmanager
     def holding_arguments(self, begin_backward):
-        """A context for checkpoint(). In there, checkpoint() holds handles of the arguments that move. `begin_backward` is called
-        before the arguments come back."""
+        """A context for checkpoint(). In there, checkpoint() holds handles of the arguments that move. `begin_backward` is
+        called before the arguments come back."""
         self._begin_backward = weakref.WeakMethod(begin_backward)  # the call holds this object
         with torch.autograd.graph.saved_tensors_hooks(untraced(self._pack_argument), untraced(_unpack)):
             yield
