@@ -24,6 +24,7 @@ namespace {
 
 constexpr double leastPrice = 1e-7; ///< of a constraint
 constexpr double equalShare = 1e-3; ///< columns are equal up to this share of the time that a bound may gain
+constexpr double leastExceeded = 0.02; ///< of a constraint that is added: of the time that a bound may gain, or units
 constexpr double termTolerance = 1e-7; ///< of values
 constexpr std::size_t mostRows = 64; ///< more take too long
 constexpr std::size_t mostPlans = 16; ///< tried
@@ -43,6 +44,7 @@ public:
         , costs_(chain.costs)
         , arcs_(chain.problem.arcs())
         , positions_(chain.problem.positions())
+        , budget_(chain.budget)
         , unit_(static_cast<double>(chain.budget) / budgetUnits)
         , gainMs_(enoughMs - chain.costs.boundMs)
         , equalMs_(gainMs_ * equalShare)
@@ -50,22 +52,36 @@ public:
         findGroups();
         addCopyRows();
         for (const auto& [event, price] : costs_.memory)
-            if (price * unit_ > leastPrice) {
-                const RowProblem::Row row = problem_.rowAt(event, RowProblem::Memory::atLeast, chain.budget);
-                rows_.push_back(
-                    {Row::Kind::memory, 0, memory_.size(), static_cast<double>(row.most - row.bytes) / unit_});
-                memory_.push_back(row);
-            }
+            if (price * unit_ > leastPrice)
+                addMemoryRow(event);
         if (copies_.host > 0)
             rows_.push_back({Row::Kind::host, 0, 0, static_cast<double>(copies_.host) / unit_});
+        findColumns(limit);
+    }
+
+    std::size_t rows() const { return sizes_.size() + rows_.size(); }
+
+    /// Adds the constraints that a plan exceeds most, for the next findColumns().
+    void addExceeded(const OptionShares& plan)
+    {
+        for (const std::size_t direction : {0, 1})
+            addExceededCopies(direction, plan);
+        const PlanMemory memory(problem_, RowProblem::Memory::atLeast, plan);
+        if (static_cast<double>(memory.highest() - budget_) > leastExceeded * unit_)
+            addMemoryRow(memory.highestEvent());
+    }
+
+    /// The columns of the rows so far.
+    void findColumns(const SearchLimit& limit)
+    {
+        columns_.clear();
+        numbers_.clear();
         for (std::size_t arc = 0; arc < arcs_.size() && !limit.reached(); ++arc)
             for (std::size_t option = 0; option < problem_.optionCount(arc); ++option)
                 if (costs_.options[arc][option] < gainMs_)
                     add({arc, option});
         leaveOutWorse();
     }
-
-    std::size_t rows() const { return sizes_.size() + rows_.size(); }
 
     SmallMilp programme() const
     {
@@ -139,7 +155,7 @@ public:
     }
 
 private:
-    /// A constraint that has a price.
+    /// A constraint.
     struct Row
     {
         enum class Kind {
@@ -177,25 +193,82 @@ private:
         }
     }
 
+    void addMemoryRow(std::uint32_t event)
+    {
+        const RowProblem::Row row = problem_.rowAt(event, RowProblem::Memory::atLeast, budget_);
+        rows_.push_back({Row::Kind::memory, 0, memory_.size(), static_cast<double>(row.most - row.bytes) / unit_});
+        memory_.push_back(row);
+    }
+
+    /// The rows of copies that have a price.
     void addCopyRows()
     {
         for (const std::size_t direction : {0, 1}) {
-            const std::vector<double>& ms = direction == 0 ? copies_.forwardMs : copies_.backwardMs;
             const std::vector<double>& late = costs_.late[direction];
-            const std::size_t before = rows_.size();
-            double left = std::accumulate(ms.begin(), ms.end(), 0.0);
             double price = 0;
-            for (std::size_t position = 0; position < positions_; ++position) {
-                if (costs_.idle[direction][position] - price > leastPrice)
-                    rows_.push_back({Row::Kind::copies, direction, position, left});
-                left -= ms[position];
-                price = costs_.idle[direction][position] + late[position];
-                if (late[position] > leastPrice)
-                    rows_.push_back({Row::Kind::late, direction, position, left});
-            }
-            if (rows_.size() > before)
-                rows_.push_back({Row::Kind::idle, direction, 0, 0});
+            forEachCopyRow(direction, [&](const Row& row) {
+                const double own = row.kind == Row::Kind::copies ? costs_.idle[direction][row.number] - price
+                                                                 : late[row.number];
+                if (own > leastPrice)
+                    addCopyRow(row);
+                if (row.kind == Row::Kind::late)
+                    price = costs_.idle[direction][row.number] + late[row.number];
+            });
         }
+    }
+
+    /// All rows of copies of a direction.
+    template <class Visit>
+    void forEachCopyRow(std::size_t direction, const Visit& visit) const
+    {
+        const std::vector<double>& ms = direction == 0 ? copies_.forwardMs : copies_.backwardMs;
+        double left = std::accumulate(ms.begin(), ms.end(), 0.0);
+        for (std::size_t position = 0; position < positions_; ++position) {
+            visit({Row::Kind::copies, direction, position, left});
+            left -= ms[position];
+            visit({Row::Kind::late, direction, position, left});
+        }
+    }
+
+    void addCopyRow(const Row& row)
+    {
+        const auto isIdle = [&](const Row& own) {
+            return own.kind == Row::Kind::idle && own.direction == row.direction;
+        };
+        if (std::ranges::none_of(rows_, isIdle))
+            rows_.push_back({Row::Kind::idle, row.direction, 0, 0});
+        rows_.push_back(row);
+    }
+
+    /// Adds of each kind the row of copies that a plan exceeds most, if the plan exceeds all of rows_ less.
+    void addExceededCopies(std::size_t direction, const OptionShares& plan)
+    {
+        std::vector<OptionCopies> times;
+        for (const auto& [option, share] : plan)
+            times.push_back(copies_.timesOf(problem_, option));
+        const auto excessOf = [&](const Row& row) {
+            double ms = -row.most;
+            for (std::size_t part = 0; part < plan.size(); ++part)
+                ms += termOf(row, plan[part].first, times[part]);
+            return ms;
+        };
+        double known = 0;
+        for (const Row& row : rows_)
+            if (row.direction == direction && (row.kind == Row::Kind::copies || row.kind == Row::Kind::late))
+                known = std::max(known, excessOf(row));
+        for (const auto kind : {Row::Kind::copies, Row::Kind::late}) {
+            std::optional<Row> most;
+            double mostMs = known + leastExceeded * gainMs_;
+            forEachCopyRow(direction, [&](const Row& row) {
+                if (const double ms = row.kind == kind ? excessOf(row) : 0; ms > mostMs) {
+                    mostMs = ms;
+                    most = row;
+                }
+            });
+            if (most)
+                addCopyRow(*most);
+        }
+        SearchLimit::count(static_cast<double>(4 * positions_ * plan.size()), nsPerTerm);
     }
 
     double termOf(const Row& row, const ArcOption& option, const OptionCopies& times) const
@@ -271,6 +344,7 @@ private:
     const ReducedCosts& costs_;
     const std::vector<PartArcs::Arc>& arcs_;
     std::size_t positions_;
+    Bytes budget_;
     double unit_; ///< bytes
     double gainMs_; ///< by which the bound may exceed the relaxation's
     double equalMs_;
@@ -293,14 +367,23 @@ double CountSearch::boundBelow(double enoughMs, const SearchLimit& limit, const 
 {
     if (enoughMs <= chain_.costs.boundMs)
         return enoughMs;
-    const Groups groups(chain_, enoughMs, limit);
-    if (groups.rows() > mostRows || limit.reached())
-        return chain_.costs.boundMs;
+    Groups groups(chain_, enoughMs, limit);
+    double boundMs = chain_.costs.boundMs;
     std::size_t tried = 0;
-    return groups.programme().search(enoughMs, limit, [&](const std::vector<double>& counts) {
-        std::optional<OptionShares> plan = groups.planOf(counts);
-        return plan && tried++ < mostPlans ? tryPlan(*std::move(plan)) : enoughMs;
-    });
+    for (bool isMore = true; isMore && groups.rows() <= mostRows && !limit.reached();) {
+        const std::size_t rows = groups.rows();
+        const auto visit = [&](const std::vector<double>& counts) {
+            std::optional<OptionShares> plan = groups.planOf(counts);
+            if (plan)
+                groups.addExceeded(*plan);
+            return plan && tried++ < mostPlans ? enoughMs = tryPlan(*std::move(plan)) : enoughMs;
+        };
+        boundMs = std::max(boundMs, groups.programme().search(enoughMs, limit, visit));
+        isMore = groups.rows() > rows && boundMs < enoughMs;
+        if (isMore)
+            groups.findColumns(limit);
+    }
+    return std::min(boundMs, enoughMs);
 }
 
 } // namespace headroom

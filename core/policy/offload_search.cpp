@@ -53,11 +53,9 @@ public:
                   const SearchLimit& limit)
         : solver_(solver)
         , offload_(problem)
-        , problem_(&problem.rows)
         , schedule_(problem.schedule)
         , budget_(budget)
         , limit_(limit)
-        , hints_(problem.hintsNear(budget))
         , copies_(problem.copies)
         , expected_(problem.expected)
         , host_(host)
@@ -75,12 +73,11 @@ public:
             belowMs_ = before->plan.costMs();
             best_ = std::move(before);
         }
-        const RowAnswer bound = relax();
-        boundMs_ = std::max(bound.boundMs, best_ ? best_->plan.boundMs : 0);
+        boundMs_ = best_ ? best_->plan.boundMs : 0;
+        relax();
         if (boundMs_ == std::numeric_limits<double>::infinity())
             return std::optional<PlanAnswer>();
-        relaxed_ = bound.relaxed;
-        raisePrice(bound);
+        const double msPerGiB = cases_.front().relaxed.msPerGiB;
         RETURN_IF_ERROR(search([this](Bytes budget, const CopyLimits& copies) { return near(budget, copies); }));
         RETURN_IF_ERROR(recomputeAlone());
         RETURN_IF_ERROR(searchCounts());
@@ -90,7 +87,7 @@ public:
         RETURN_IF_ERROR(searchRows(manyOptions));
         RETURN_IF_ERROR(improveBest());
         if (best_) {
-            best_->plan.msPerGiB = bound.msPerGiB;
+            best_->plan.msPerGiB = msPerGiB;
             best_->plan.boundMs = std::min(boundMs_, belowMs_);
             best_->plan.gap = gapTo(best_->plan.boundMs, belowMs_);
             best_->plan.status = best_->plan.gap > 0 ? PlanStatus::feasible : PlanStatus::optimal;
@@ -113,11 +110,12 @@ private:
     /// The rows of proposals count a small price of hidden copies.
     double withPrice(double ms) const { return (ms + copyPrice * forwardMs_) / (1 - copyPrice); }
 
-    /// Plans of a chain that hold a shared argument, or plans that do not.
+    /// Plans of a chain that hold a shared argument, or plans that do not; else all plans.
     struct Case
     {
         const RowProblem* problem = nullptr;
-        ReducedCosts reduced;
+        RowHints hints;
+        RowAnswer relaxed; ///< the linear relaxation
         double boundMs = 0; ///< no such plan takes less
     };
 
@@ -125,39 +123,29 @@ private:
     double neededMs() const { return belowMs_ * (1 - enoughGap); }
     bool isOpen(const Case& own) const { return isOpen() && own.boundMs < neededMs(); }
 
-    /// Solves the linear relaxation of all plans. The lower bound of memory leaves out the shared argument: plans that
-    /// hold the argument are a case of their own. Returns the answer of the case with the lower bound.
-    RowAnswer relax()
+    /// Solves the linear relaxation of each case. The case with the lowest bound is first.
+    void relax()
     {
-        const std::optional<RowProblem::SharedArgument>& shared = problem_->shared();
-        if (!shared || !copies_.isChain)
-            return relax(problem_, hints_);
-        RowHints hints = hints_;
-        hints.without = shared->holders;
-        RowAnswer least = relax(problem_, hints), holding = relax(&*offload_.held, hints_);
-        const auto isKnown = [](const RowAnswer& answer) {
-            return answer.reduced || answer.boundMs == std::numeric_limits<double>::infinity();
-        };
-        if (!isKnown(least) || !isKnown(holding)) // the solver failed
-            cases_.clear();
-        if (holding.boundMs < least.boundMs) {
-            least = std::move(holding);
-            problem_ = &*offload_.held;
+        for (const RowProblem& problem : offload_.cases) {
+            Case own{&problem, offload_.hintsNear(budget_), {}};
+            own.relaxed = relaxRows(problem, budget_, atLeast, limit_, copies_, own.hints);
+            own.boundMs = own.relaxed.boundMs;
+            raisePrice(own.relaxed);
+            cases_.push_back(std::move(own));
         }
-        return least;
-    }
-    RowAnswer relax(const RowProblem* problem, RowHints& hints)
-    {
-        RowAnswer answer = relaxRows(*problem, budget_, atLeast, limit_, copies_, hints);
-        if (answer.reduced)
-            cases_.push_back({problem, *answer.reduced, answer.boundMs});
-        return answer;
+        std::ranges::stable_sort(cases_, {}, &Case::boundMs);
+        raiseBound();
+        hints_ = cases_.back().hints;
+        for (const Case& own : cases_)
+            addOptions(hints_.options, own.hints.options);
+        relaxed_ = cases_.front().relaxed.relaxed;
     }
 
+    void raiseBound() { boundMs_ = std::max(boundMs_, std::ranges::min_element(cases_, {}, &Case::boundMs)->boundMs); }
     void raiseBound(Case& own, double ms)
     {
         own.boundMs = std::max(own.boundMs, ms);
-        boundMs_ = std::max(boundMs_, std::ranges::min_element(cases_, {}, &Case::boundMs)->boundMs);
+        raiseBound();
     }
 
     /// Searches plans without offload that take less than the best plan so far.
@@ -187,8 +175,8 @@ private:
             return {};
         const SearchLimit limit = partOfTime(shareOfSearch);
         return search([&](Bytes budget, const CopyLimits& copies) -> Result<std::optional<Proposed>> {
-            RowAnswer answer = solveRows(*problem_, budget, atMost, offloadGap, limit, copies, withPrice(belowMs_),
-                                         hints_, moreOptions);
+            RowAnswer answer = solveRows(offload_.rows, budget, atMost, offloadGap, limit, copies,
+                                         withPrice(belowMs_), hints_, moreOptions);
             if (!answer.plan)
                 return std::optional<Proposed>();
             DraftSearch drafts = draftsAt(budget);
@@ -203,9 +191,9 @@ private:
     {
         Status status;
         for (Case& own : cases_) {
-            if (!best_ || !isOpen(own))
+            if (!best_ || !isOpen(own) || !own.relaxed.reduced)
                 continue;
-            const CountSearch counts({*own.problem, copies_, own.reduced, budget_});
+            const CountSearch counts({*own.problem, copies_, *own.relaxed.reduced, budget_});
             const SearchLimit limit
                 = partOfTime((&own == &cases_.back() ? 1 : 0.5) * (isLonger_ ? longerShareOfCounts : shareOfCounts));
             raiseBound(own, counts.boundBelow(neededMs(), limit, [&](OptionShares plan) {
@@ -248,7 +236,7 @@ private:
         for (std::size_t width = leastWidth; width <= mostWidth && !isLast; width *= 2) {
             isLast = true;
             for (Case& own : cases_)
-                if (isOpen(own) && limit_.remainingMs() > leastChainMs) {
+                if (own.relaxed.reduced && isOpen(own) && limit_.remainingMs() > leastChainMs) {
                     ASSIGN_OR_RETURN(const bool more, searchChain(own, width));
                     isLast = isLast && !more;
                 }
@@ -259,9 +247,10 @@ private:
     /// Returns whether a greater width may find more.
     Result<bool> searchChain(Case& own, std::size_t width)
     {
-        const ChainSearch chain({*own.problem, copies_, own.reduced, budget_});
+        const ChainSearch chain({*own.problem, copies_, *own.relaxed.reduced, budget_});
         const double beforeMs = belowMs_;
-        std::vector<ChainSearch::Found> plans = chain.plansBelow(belowMs_, hints_.events, atLeast, 2 * width, limit_);
+        std::vector<ChainSearch::Found> plans
+            = chain.plansBelow(belowMs_, own.hints.events, atLeast, 2 * width, limit_);
         for (ChainSearch::Found& plan : plans)
             RETURN_IF_ERROR(tryOptions(std::move(plan.options)));
         // Where the rules take plans for quicker that are not, other searches find more.
@@ -275,13 +264,17 @@ private:
     /// may fit.
     Status searchProof()
     {
-        if (!best_ || !isOpen())
-            return {};
-        const SearchLimit limit = partOfTime(shareOfSearch);
-        RowAnswer answer
-            = solveRows(offload_.rows, budget_, atLeast, offloadGap, limit, copies_, belowMs_, hints_, mostProvable);
-        boundMs_ = std::max(boundMs_, answer.boundMs);
-        return answer.plan ? tryUnchanged(std::move(answer.options), atMost) : Status();
+        for (Case& own : cases_) {
+            if (!best_ || !isOpen(own))
+                continue;
+            const SearchLimit limit = partOfTime(shareOfSearch);
+            RowAnswer answer = solveRows(*own.problem, budget_, atLeast, offloadGap, limit, copies_, belowMs_,
+                                         own.hints, mostProvable);
+            raiseBound(own, answer.boundMs);
+            if (answer.plan)
+                RETURN_IF_ERROR(tryUnchanged(std::move(answer.options), atMost));
+        }
+        return {};
     }
 
     using Draft = DraftSearch::Draft;
@@ -302,7 +295,8 @@ private:
         for (const double share : sharesOfTime) {
             if (!found.empty() && (limit_.reached() || isGood(found.back())))
                 break;
-            const RowAnswer answer = relaxRows(*problem_, budget, atMost, limit_, shortened(copies, share), hints_);
+            const RowAnswer answer
+                = relaxRows(offload_.rows, budget, atMost, limit_, shortened(copies, share), hints_);
             raisePrice(answer);
             round(answer.relaxed);
         }
@@ -314,7 +308,7 @@ private:
         for (Draft& draft : found)
             drafts.descend(draft, limit);
         Draft& best = *std::ranges::min_element(found, DraftSearch::isBetter);
-        if (cases_.empty()) // no chain
+        if (!copies_.isChain)
             drafts.improve(best, enoughMs(), partOfTime(shareOfImproving));
         return std::optional(proposed(drafts, std::move(best), budget));
     }
@@ -350,7 +344,7 @@ private:
 
     DraftSearch draftsAt(Bytes budget, RowProblem::Memory memory = atMost) const
     {
-        return {*problem_, schedule_, copies_, memory, budget, excessTimes * msPerByte_, hints_.events};
+        return {offload_.rows, schedule_, copies_, memory, budget, excessTimes * msPerByte_, hints_.events};
     }
 
     bool isGood(const Draft& draft) const { return draft.excess <= 0 && draft.ms <= enoughMs(); }
@@ -417,22 +411,21 @@ private:
 
     const StepSolver& solver_;
     const OffloadProblem& offload_;
-    const RowProblem* problem_; ///< of the case with the lower bound
     const CopySchedule& schedule_;
     Bytes budget_;
     double belowMs_ = std::numeric_limits<double>::infinity(); ///< of the best plan
     const SearchLimit& limit_;
-    RowHints hints_;
     CopyLimits copies_, expected_;
     Bytes host_ = 0; ///< as CopyLimits::host, but of the request
     double forwardMs_ = 0; ///< of all parts
     double msPerByte_ = 0; ///< largest price of memory in a relaxation
+    double boundMs_ = 0;
+    bool isLonger_ = false; ///< the search goes on after a shorter one
+    RowHints hints_; ///< of proposals, from the case with the lowest bound
+    OptionShares relaxed_; ///< the same
     std::optional<OptionShares> draft_; ///< the best plan of the rows that fits
     double draftMs_ = std::numeric_limits<double>::infinity(); ///< of draft_
-    double boundMs_ = 0;
-    OptionShares relaxed_; ///< the linear relaxation of the bound
-    bool isLonger_ = false; ///< the search goes on after a shorter one
-    std::vector<Case> cases_; ///< of a chain; every plan that fits is one of these
+    std::vector<Case> cases_; ///< every plan that fits is one of these
     std::optional<PlanAnswer> best_;
 };
 

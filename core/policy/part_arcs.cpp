@@ -219,10 +219,18 @@ std::optional<RowProblem::SharedArgument> RowProblem::sharedIn(const StepModel& 
 RowProblem RowProblem::withHeld() const
 {
     RowProblem problem = *this;
+    problem.isHeld_ = true;
     for (const auto& [begin, end, bytes] : shared()->stretches)
         for (std::uint32_t event = begin; event < end; ++event)
             problem.atLeast_[event] += bytes;
     problem.findHighest();
+    return problem;
+}
+
+RowProblem RowProblem::withoutHeld() const
+{
+    RowProblem problem = *this;
+    problem.isWithoutHeld_ = true;
     return problem;
 }
 
@@ -239,6 +247,9 @@ void RowProblem::findStretches()
                     begins[event] = begins[event + std::size_t{1}] = true;
                 }
     }
+    if (shared())
+        for (const PartDeviations::Stretch& stretch : shared()->stretches)
+            begins[stretch.begin] = begins[stretch.end] = true;
     for (std::uint32_t event = 0; event < begins.size(); ++event) {
         if (begins[event])
             beginOf_.push_back(event);
@@ -340,20 +351,39 @@ constexpr auto noStep = std::numeric_limits<std::size_t>::max();
 PlanMemory::PlanMemory(const RowProblem& problem, RowProblem::Memory memory, const OptionShares& plan)
     : problem_(&problem)
     , memory_(memory)
+    , countsShared_(problem.countsShared(memory))
     , bytes_(problem.highest(memory))
     , added_(bytes_.size() / blockStretches + 1, 0)
     , highest_(added_.size(), std::numeric_limits<Bytes>::min())
 {
     for (std::size_t block = 0; block < highest_.size(); ++block)
         findHighest(block);
-    for (const auto& [option, share] : plan)
+    for (const auto& [option, share] : plan) {
         change(option.arc, {}, problem.options_->steps[problem.arcs()[option.arc].arcClass][option.option]);
+        holders_ += problem.isHolder(option) ? 1 : 0;
+    }
+    countShared();
+    findChanged();
 }
 
 void PlanMemory::replace(const ArcOption& option, std::size_t by)
 {
     const auto& steps = problem_->options_->steps[problem_->arcs()[option.arc].arcClass];
     change(option.arc, steps[option.option], steps[by]);
+    holders_ += problem_->isHolder({option.arc, by}) ? 1 : 0;
+    holders_ -= problem_->isHolder(option) ? 1 : 0;
+    countShared();
+    findChanged();
+}
+
+void PlanMemory::countShared()
+{
+    if (countsShared_ == (holders_ > 0))
+        return;
+    countsShared_ = holders_ > 0;
+    const std::vector<std::uint32_t>& stretchOf = problem_->stretchOf_;
+    for (const auto& [begin, end, bytes] : problem_->shared()->stretches)
+        add(stretchOf[begin], stretchOf[end], countsShared_ ? bytes : -bytes);
 }
 
 void PlanMemory::change(std::size_t arc, Steps from, Steps to)
@@ -382,6 +412,10 @@ void PlanMemory::change(std::size_t arc, Steps from, Steps to)
             add(stretch + 1, next < events.size() ? stretchOf[events[next]] : bytes_.size(), more.after - less.after);
         }
     }
+}
+
+void PlanMemory::findChanged()
+{
     for (const std::size_t block : changed_)
         findHighest(block);
     changed_.clear();
@@ -508,13 +542,6 @@ CheckpointPlan RowProblem::planOf(const OptionShares& shares) const
                           std::back_inserter(plan));
     std::ranges::sort(plan, {}, &CheckpointRegion::module);
     return plan;
-}
-
-void removeOptions(OptionSet& from, const OptionSet& others)
-{
-    for (std::size_t arc = 0; arc < others.size(); ++arc)
-        for (std::size_t option = 0; option < others[arc].size(); ++option)
-            from[arc][option] = from[arc][option] && !others[arc][option];
 }
 
 void addOptions(OptionSet& to, const OptionSet& more)

@@ -65,7 +65,6 @@ struct ArcOption
 using OptionShares = std::vector<std::pair<ArcOption, double>>;
 using OptionSet = std::vector<std::vector<bool>>; ///< by arc, by option
 void addOptions(OptionSet& to, const OptionSet& more); ///< `more` may be empty
-void removeOptions(OptionSet& from, const OptionSet& others); ///< `others` may be empty
 
 /// The memory of a step at each event as a sum: the memory of the recorded step, and the effect of an option for each
 /// part. The sum holds for any order of forward and backward, while ChainProblem needs the order of a chain. Immutable.
@@ -133,6 +132,8 @@ public:
     };
     const std::optional<SharedArgument>& shared() const { return options_->shared; } ///< the largest; nullopt: none
     RowProblem withHeld() const; ///< the problem of plans that hold the shared argument
+    RowProblem withoutHeld() const; ///< the problem of all other plans
+    bool has(const ArcOption& option) const { return !isWithoutHeld_ || !isHolder(option); }
 
 private:
     friend class PlanMemory;
@@ -142,6 +143,9 @@ private:
         return options_->parts.classes[arcs()[arc].arcClass].options;
     }
     const std::vector<Bytes>& base(Memory memory) const { return memory == Memory::atLeast ? atLeast_ : atMost_; }
+    /// Whether base() has the shared argument.
+    bool countsShared(Memory memory) const { return shared() && (memory == Memory::atMost || isHeld_); }
+    bool isHolder(const ArcOption& option) const { return shared() && shared()->holders[option.arc][option.option]; }
 
     /// A change of an effect that differs from the change before.
     struct Step
@@ -171,6 +175,7 @@ private:
 
     std::shared_ptr<const Options> options_;
     std::size_t positions_ = 0;
+    bool isHeld_ = false, isWithoutHeld_ = false; ///< withHeld(), withoutHeld()
     std::vector<Bytes> atLeast_, atMost_; ///< by event: memory without a plan
     /// Stretches of events at which every plan adds the same bytes.
     std::vector<std::uint32_t> stretchOf_; ///< by event, and one more
@@ -178,8 +183,9 @@ private:
     std::vector<Bytes> highestAtLeast_, highestAtMost_; ///< by stretch
 };
 
-/// RowProblem::memoryUnder() of a whole plan, in which options are replaced. A replacement visits only the stretches of
-/// events that the options change, and blocks of stretches between.
+/// RowProblem::memoryUnder() of a whole plan, in which options are replaced. The shared argument counts if the plan holds
+/// the argument. A replacement visits only the stretches of events that the options change, and blocks of stretches
+/// between.
 class PlanMemory
 {
 public:
@@ -193,12 +199,16 @@ public:
 private:
     using Steps = std::span<const RowProblem::Step>;
     void change(std::size_t arc, Steps from, Steps to);
+    void countShared(); ///< if the plan holds the shared argument, and not else
+    void findChanged();
     void add(std::size_t begin, std::size_t end, Bytes bytes); ///< to stretches
     void findHighest(std::size_t block);
     Bytes bytesOf(std::size_t stretch) const; ///< highest bytes
 
     const RowProblem* problem_;
     RowProblem::Memory memory_;
+    std::size_t holders_ = 0; ///< options that hold the shared argument
+    bool countsShared_;
     std::vector<Bytes> bytes_; ///< by stretch: highest bytes, without added_
     std::vector<Bytes> added_; ///< by block, to all stretches
     std::vector<Bytes> highest_; ///< by block, with added_

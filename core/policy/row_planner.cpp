@@ -69,7 +69,9 @@ public:
     void startFrom(const RowHints& hints)
     {
         addOptions(options_, hints.options);
-        removeOptions(options_, without_ = hints.without);
+        for (std::size_t arc = 0; arc < options_.size(); ++arc)
+            for (std::size_t option = 0; option < options_[arc].size(); ++option)
+                options_[arc][option] = options_[arc][option] && problem_.has({arc, option});
         for (const std::uint32_t event : hints.events)
             rows_.push_back(problem_.rowAt(event, memory_, budget_));
     }
@@ -376,7 +378,7 @@ private:
         std::vector<double> costs(problem_.optionCount(arc));
         for (std::size_t option = 0; option < costs.size(); ++option) {
             const double again = problem_.effectOf({arc, option}).recomputeMs;
-            costs[option] = !without_.empty() && without_[arc][option] ? notLimited : again - paid;
+            costs[option] = problem_.has({arc, option}) ? again - paid : notLimited;
             if (!copies_)
                 continue;
             const CopyLimits::Own ends = ownOf({arc, option});
@@ -508,7 +510,6 @@ private:
     const SearchLimit& limit_;
     double beyondMs_ = 0; ///< cost of a unit above the budget
     OptionSet options_; ///< in the programme
-    OptionSet without_; ///< RowHints
     std::vector<Row> rows_;
     std::vector<std::vector<double>> reduced_; ///< by arc, by option: reducedCosts()
     std::vector<double> duals_; ///< of the relaxation: by position, then by row

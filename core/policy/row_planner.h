@@ -59,7 +59,6 @@ struct RowHints
 {
     OptionSet options; ///< empty: none
     std::vector<std::uint32_t> events;
-    OptionSet without = {}; ///< options that no solution has; empty: none
 };
 
 inline constexpr double budgetUnits = 1000; ///< the budget in the unit of memory of a programme

@@ -372,11 +372,13 @@ Result<const StepSolver::OffloadProblem*> StepSolver::offloadProblem(const std::
         ASSIGN_OR_RETURN(RowProblem rows, RowProblem::create(model_, *events_, tree, worldSize_, stop));
         auto times = std::make_shared<const EventTimes>(eventTimes(*model_.trace(), model_.index()));
         CopyLimits copies = copyLimits(model_, *times, tree, rows);
-        std::optional<RowProblem> held;
-        if (rows.shared())
-            held = rows.withHeld();
+        std::vector<RowProblem> cases;
+        if (rows.shared() && copies.isChain)
+            cases = {rows.withoutHeld(), rows.withHeld()};
+        else
+            cases = {rows};
         offload_.emplace(OffloadProblem{std::move(rows),
-                                        std::move(held),
+                                        std::move(cases),
                                         times,
                                         std::move(copies),
                                         expectedLimits(model_, tree),
