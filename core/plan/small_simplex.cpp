@@ -90,18 +90,20 @@ SmallSimplex::Basis SmallSimplex::start() const
 SmallSimplex::End SmallSimplex::solve(Basis basis, double enough)
 {
     basis_ = std::move(basis);
-    cost_ = -unlimited;
     isAtMost_.assign(columns_, 0);
-    if (!setBasis() || !findValues())
+    bool isExact = false; // else the inverse and the reduced costs are changed ones
+    const auto findAll = [&] {
+        cost_ = -unlimited;
+        isExact = setBasis() && findValues();
+        return isExact;
+    };
+    if (!findAll())
         return End::failed;
-    bool isExact = true; // else the inverse and the reduced costs are changed ones
     for (int pivot = 0; pivot < mostPivots; ++pivot) {
         std::size_t row = worstRow();
         if (!isExact && (row == rows_ || cost_ >= enough)) {
-            cost_ = -unlimited;
-            if (!setBasis() || !findValues())
+            if (!findAll())
                 return End::failed;
-            isExact = true;
             row = worstRow();
         }
         if (cost_ >= enough)
@@ -109,15 +111,18 @@ SmallSimplex::End SmallSimplex::solve(Basis basis, double enough)
         if (row == rows_)
             return End::solved;
         const bool grows = values_[row] < least_[basis_[row]];
-        if (!findChanges(row))
-            return End::failed;
+        if (!findChanges(row)) {
+            if (isExact || !findAll())
+                return End::failed;
+            continue;
+        }
         const Entering entering = enteringFor(grows);
         if (entering.column == columns_)
             return End::empty;
         isAtMost_[basis_[row]] = grows ? 0 : 1;
         exchange(row, static_cast<std::uint32_t>(entering.column));
         isExact = false;
-        if (!findValues())
+        if (!findValues() && !findAll())
             return End::failed;
     }
     return End::failed;

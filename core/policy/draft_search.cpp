@@ -19,6 +19,7 @@ constexpr std::size_t mostRounded = 64; ///< plans near the shares of a relaxati
 constexpr std::size_t mostCandidates = 32; ///< options of an arc that may replace the draft's at a time
 constexpr std::size_t mostConstraints = 100; ///< memory constraints
 constexpr double leastGainMs = 1e-6;
+constexpr double shareOfOthers = 0.1; ///< cost of the bytes above the budget at other events than the highest
 constexpr double nsPerPart = 30; ///< work of leastMs()
 constexpr double strictTimes = 1e4; ///< cost of a byte above the budget where no plan may exceed it, in times
 constexpr int mostFailed = 60; ///< random replacements without a better plan
@@ -54,6 +55,25 @@ std::optional<Choices> choicesNear(const RowProblem& problem, const OptionShares
         choices.plans *= options.size();
     }
     return choices;
+}
+
+/// The shortest stretches of parts that arcs of both plans cover, and the plans' options there; only where these differ.
+using Stretches = std::vector<std::pair<std::span<const OptionShares::value_type>, std::span<const OptionShares::value_type>>>;
+Stretches commonStretches(const RowProblem& problem, const OptionShares& plan, const OptionShares& other)
+{
+    const auto last = [&](const OptionShares::value_type& own) { return problem.arcs()[own.first.arc].last; };
+    const auto isEqual = [](const auto& a, const auto& b) {
+        return a.first.arc == b.first.arc && a.first.option == b.first.option;
+    };
+    Stretches stretches;
+    for (auto own = plan.begin(), by = other.begin(); own != plan.end() && by != other.end();) {
+        const auto ownBegin = own++, byBegin = by++;
+        while (last(own[-1]) != last(by[-1]))
+            ++(last(own[-1]) < last(by[-1]) ? own : by);
+        if (!std::equal(ownBegin, own, byBegin, by, isEqual))
+            stretches.emplace_back(std::span(ownBegin, own), std::span(byBegin, by));
+    }
+    return stretches;
 }
 
 void replace(DraftSearch::Draft& draft, std::size_t place, std::size_t option)
@@ -105,11 +125,11 @@ DraftSearch::Timed DraftSearch::timed(const Draft& draft) const
         again.push_back({problem_.arcs()[option.arc].last, effect.recomputeMs});
         ms += priced(effect);
     }
-    Timed own{problem_.planOf(draft.options), ms};
+    Timed own{problem_.planOf(draft.options), ms, draft.excess};
     if (!moves)
         return own;
     CopySchedule::Found found = schedule_.find(std::move(own.plan), draft.memory, budget_, again);
-    return {std::move(found.plan), ms + found.exposedMs};
+    return {std::move(found.plan), ms + found.exposedMs, draft.excess};
 }
 
 std::optional<DraftSearch::Draft> DraftSearch::rounded(const OptionShares& shares) const
@@ -151,6 +171,29 @@ void DraftSearch::descend(Draft& draft, const SearchLimit& limit, std::size_t pl
         descendAtPrice(draft, limit, place);
     }
     msPerByte_ = msPerByte;
+}
+
+/// Path relinking (Glover: "Tabu Search and Adaptive Memory Programming", 1997).
+void DraftSearch::approach(Draft& draft, const OptionShares& lean, const SearchLimit& limit) const
+{
+    while (draft.excess > 0 && !limit.reached()) {
+        std::optional<Draft> best;
+        for (const auto& [own, other] : commonStretches(problem_, draft.options, lean)) {
+            const OptionShares from(own.begin(), own.end()), to(other.begin(), other.end());
+            Draft next = draft;
+            next.memory.replace(from, to);
+            const auto place = next.options.begin() + (own.data() - draft.options.data());
+            next.options.insert(next.options.erase(place, place + std::ssize(own)), to.begin(), to.end());
+            next.excess = next.memory.highest() - budget_;
+            next.ms = recomputeMs(next.options);
+            if (next.excess < draft.excess && (!best || next.excess < best->excess)) 
+                best = std::move(next);
+        }
+        if (!best)
+            return;
+        draft = *std::move(best);
+    }
+    measure(draft);
 }
 
 void DraftSearch::improve(Draft& best, double enoughMs, const SearchLimit& limit)
@@ -275,6 +318,13 @@ double DraftSearch::recomputeMs(const OptionShares& options) const
     for (const auto& [option, share] : options)
         ms += problem_.effectOf(option).recomputeMs;
     return ms;
+}
+
+/// Of plans with equal excess, the plan with fewer high events costs less: often several parts exceed the budget alike.
+double DraftSearch::costOf(const Draft& draft) const
+{
+    const double excess = static_cast<double>(draft.excess);
+    return costOf(draft.ms, draft.excess > 0 ? excess + shareOfOthers * static_cast<double>(draft.memory.sumAbove(budget_)) : excess);
 }
 
 double DraftSearch::costOf(double ms, double excess) const

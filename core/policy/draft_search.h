@@ -45,6 +45,7 @@ public:
     {
         CheckpointPlan plan;
         double ms = 0;
+        Bytes excess = 0; ///< of the draft
     };
     Timed timed(const Draft& draft) const;
 
@@ -54,6 +55,8 @@ public:
     /// Replaces single options as long as the plan becomes better and time is left, from the option at `place` on. On
     /// the way the plan may exceed the budget.
     void descend(Draft& draft, const SearchLimit& limit, std::size_t place = 0);
+    /// Takes over parts of a plan that fits, until the draft fits or time is up.
+    void approach(Draft& draft, const OptionShares& lean, const SearchLimit& limit) const;
     /// Leaves a plan that no single replacement makes better: replaces an option at random or exchanges two, then
     /// others; until the plan fits and takes at most `enoughMs`.
     void improve(Draft& best, double enoughMs, const SearchLimit& limit);
@@ -68,7 +71,7 @@ private:
     double priced(const LocalEffect& effect) const;
     double recomputeMs(const OptionShares& options) const;
     double costOf(double ms, double excess) const;
-    double costOf(const Draft& draft) const { return costOf(draft.ms, static_cast<double>(draft.excess)); }
+    double costOf(const Draft& draft) const;
 
     const RowProblem& problem_;
     const CopySchedule& schedule_;

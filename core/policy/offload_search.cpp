@@ -24,6 +24,7 @@ constexpr double narrower = 0.8; ///< the next time for hidden copies, if more c
 constexpr double exposedTolerance = 0.02; ///< exposed copies beyond the expected ones, as a share of the plan's time
 constexpr double shareOfRecompute = 0.5; ///< part of the remaining time for plans without offload
 constexpr double shareOfFirst = 0.2; ///< part of the remaining time for changes of the plan near the bound
+constexpr double shareOfFitting = 0.4; ///< the same for changes of the first plan that fits, if fitting took changes
 constexpr double shareOfDescent = 0.2; ///< the same for changes of the other proposed plans
 constexpr double shareOfCounts = 0.8; ///< the same for a bound by numbers of parts; the first of two cases has half
 constexpr double longerShareOfCounts = 0.5; ///< the same for a search after a shorter one
@@ -79,6 +80,8 @@ public:
             return std::optional<PlanAnswer>();
         const double msPerGiB = cases_.front().relaxed.msPerGiB;
         RETURN_IF_ERROR(search([this](Bytes budget, const CopyLimits& copies) { return near(budget, copies); }));
+        if (!best_ && !offload_.leanest.empty())
+            RETURN_IF_ERROR(take(offload_.rows.planOf(offload_.leanest)));
         RETURN_IF_ERROR(recomputeAlone());
         RETURN_IF_ERROR(searchCounts());
         RETURN_IF_ERROR(searchChain());
@@ -213,12 +216,17 @@ private:
         RETURN_IF_ERROR(tryUnchanged(options, atLeast));
         if (belowMs_ < beforeMs)
             return {};
-        DraftSearch drafts = draftsAt(budget_);
-        Draft draft = drafts.draftOf(std::move(options));
-        drafts.descend(draft, limit_);
-        if (draft.excess <= 0 && draft.ms < belowMs_)
-            RETURN_IF_ERROR(take(proposed(drafts, std::move(draft), budget_).plan));
-        return {};
+        Bytes before = 0; // budget
+        return search([&](Bytes budget, const CopyLimits&) -> Result<std::optional<Proposed>> {
+            if (std::exchange(before, budget) == budget)
+                return std::optional<Proposed>();
+            DraftSearch drafts = draftsAt(budget);
+            Draft draft = drafts.draftOf(options);
+            drafts.descend(draft, limit_);
+            if (draft.excess > 0 || draft.ms >= belowMs_)
+                return std::optional<Proposed>();
+            return std::optional(proposed(drafts, std::move(draft), budget));
+        });
     }
 
     /// Tries a plan of the rows as the plan is. `memory`: what the schedule of the copies expects.
@@ -308,6 +316,10 @@ private:
         for (Draft& draft : found)
             drafts.descend(draft, limit);
         Draft& best = *std::ranges::min_element(found, DraftSearch::isBetter);
+        if (best.excess > 0 && !offload_.leanest.empty()) {
+            drafts.approach(best, offload_.leanest, limit_);
+            drafts.descend(best, partOfTime(shareOfFitting));
+        }
         if (!copies_.isChain)
             drafts.improve(best, enoughMs(), partOfTime(shareOfImproving));
         return std::optional(proposed(drafts, std::move(best), budget));
@@ -362,6 +374,8 @@ private:
             if (!proposed)
                 break;
             ASSIGN_OR_RETURN(const Tried tried, take(std::move(proposed->plan)));
+            if (proposed->excess > 0) // nothing within the budget was found
+                break;
             if (tried.excess > 0)
                 rowsBudget -= tried.excess;
             else if (tried.hostExcess > 0 && tried.hostExcess < copies.host)

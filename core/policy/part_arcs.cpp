@@ -358,9 +358,23 @@ PlanMemory::PlanMemory(const RowProblem& problem, RowProblem::Memory memory, con
 {
     for (std::size_t block = 0; block < highest_.size(); ++block)
         findHighest(block);
-    for (const auto& [option, share] : plan) {
-        change(option.arc, {}, problem.options_->steps[problem.arcs()[option.arc].arcClass][option.option]);
-        holders_ += problem.isHolder(option) ? 1 : 0;
+    replace({}, plan);
+}
+
+PlanMemory::Steps PlanMemory::stepsOf(const ArcOption& option) const
+{
+    return problem_->options_->steps[problem_->arcs()[option.arc].arcClass][option.option];
+}
+
+void PlanMemory::replace(const OptionShares& options, const OptionShares& by)
+{
+    for (const auto& [option, share] : options) {
+        change(option.arc, stepsOf(option), {});
+        holders_ -= problem_->isHolder(option) ? 1 : 0;
+    }
+    for (const auto& [option, share] : by) {
+        change(option.arc, {}, stepsOf(option));
+        holders_ += problem_->isHolder(option) ? 1 : 0;
     }
     countShared();
     findChanged();
@@ -368,8 +382,7 @@ PlanMemory::PlanMemory(const RowProblem& problem, RowProblem::Memory memory, con
 
 void PlanMemory::replace(const ArcOption& option, std::size_t by)
 {
-    const auto& steps = problem_->options_->steps[problem_->arcs()[option.arc].arcClass];
-    change(option.arc, steps[option.option], steps[by]);
+    change(option.arc, stepsOf(option), stepsOf({option.arc, by}));
     holders_ += problem_->isHolder({option.arc, by}) ? 1 : 0;
     holders_ -= problem_->isHolder(option) ? 1 : 0;
     countShared();
@@ -456,6 +469,14 @@ Bytes PlanMemory::bytesOf(std::size_t stretch) const
 Bytes PlanMemory::highest() const
 {
     return std::ranges::max(highest_);
+}
+
+Bytes PlanMemory::sumAbove(Bytes budget) const
+{
+    Bytes sum = 0;
+    for (const Bytes highest : highest_)
+        sum += std::max<Bytes>(0, highest - budget);
+    return sum;
 }
 
 Bytes PlanMemory::highestIn(std::size_t begin, std::size_t end) const

@@ -192,12 +192,16 @@ public:
     PlanMemory(const RowProblem& problem, RowProblem::Memory memory, const OptionShares& plan);
 
     void replace(const ArcOption& option, std::size_t by); ///< by an option of the same arc
+    void replace(const OptionShares& options, const OptionShares& by); ///< by options of arcs of the same parts
     Bytes highest() const;
     Bytes highestIn(std::size_t begin, std::size_t end) const; ///< of a range of events that is not empty
     std::uint32_t highestEvent() const;
+    /// The sum of the bytes above the budget at the highest events of blocks.
+    Bytes sumAbove(Bytes budget) const;
 
 private:
     using Steps = std::span<const RowProblem::Step>;
+    Steps stepsOf(const ArcOption& option) const;
     void change(std::size_t arc, Steps from, Steps to);
     void countShared(); ///< if the plan holds the shared argument, and not else
     void findChanged();

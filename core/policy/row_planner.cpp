@@ -543,9 +543,9 @@ RowAnswer relaxRows(const RowProblem& problem, Bytes budget, RowProblem::Memory 
     return answer;
 }
 
-std::optional<CheckpointPlan> minMemoryInRows(const RowProblem& problem, Bytes most, const SearchLimit& limit)
+OptionShares minMemoryInRows(const RowProblem& problem, Bytes most, const SearchLimit& limit)
 {
-    return RowSearch(problem, 0, most, RowProblem::Memory::atMost, leastGap, limit).run().plan;
+    return RowSearch(problem, 0, most, RowProblem::Memory::atMost, leastGap, limit).run().options;
 }
 
 } // namespace headroom

@@ -85,6 +85,6 @@ RowAnswer relaxRows(const RowProblem& problem, Bytes budget, RowProblem::Memory 
                     const CopyLimits& copies, RowHints& hints);
 
 /// The plan of least peak, by the upper bound of memory; empty if none of less than `most` bytes is found in time.
-std::optional<CheckpointPlan> minMemoryInRows(const RowProblem& problem, Bytes most, const SearchLimit& limit);
+OptionShares minMemoryInRows(const RowProblem& problem, Bytes most, const SearchLimit& limit);
 
 } // namespace headroom

@@ -146,8 +146,8 @@ Status StepSolver::findMinMemoryInRows(const std::stop_token& stop)
 {
     ASSIGN_OR_RETURN(const RowProblem* problem, rows(stop));
     const SearchLimit limit = SearchLimit::after(minMemoryLimitMs, stop);
-    if (std::optional<CheckpointPlan> plan = minMemoryInRows(*problem, minMemoryPlan_.timeline->peak, limit)) {
-        ASSIGN_OR_RETURN(PlanAnswer lean, predicted(std::move(*plan)));
+    if (const OptionShares plan = minMemoryInRows(*problem, minMemoryPlan_.timeline->peak, limit); !plan.empty()) {
+        ASSIGN_OR_RETURN(PlanAnswer lean, predicted(problem->planOf(plan)));
         if (lean.timeline->peak < minMemoryPlan_.timeline->peak)
             minMemoryPlan_ = std::move(lean);
     }
@@ -383,7 +383,9 @@ Result<const StepSolver::OffloadProblem*> StepSolver::offloadProblem(const std::
                                         std::move(copies),
                                         expectedLimits(model_, tree),
                                         {model_, *times, tree},
-                                        {}});
+                                        {},
+                                        {},
+                                        0});
         std::vector<std::vector<CopyLimits::Own>> own;
         for (std::size_t arc = 0; arc < offload_->rows.arcs().size(); ++arc) {
             std::vector<CopyLimits::Own>& ofArc = own.emplace_back(offload_->rows.optionCount(arc));
@@ -399,6 +401,13 @@ Result<const StepSolver::OffloadProblem*> StepSolver::offloadProblem(const std::
         }
         offload_->copies.own = std::make_shared<const std::vector<std::vector<CopyLimits::Own>>>(std::move(own));
         offload_->findHints(minTimePlan_.timeline->peak, stop);
+        offload_->leastPeak = minMemoryPlan_.timeline->peak;
+        const SearchLimit limit = SearchLimit::after(leastMemoryLimitMs, stop);
+        offload_->leanest = minMemoryInRows(offload_->rows, offload_->leastPeak, limit);
+        if (!offload_->leanest.empty()) {
+            ASSIGN_OR_RETURN(const PlanAnswer lean, predicted(offload_->rows.planOf(offload_->leanest)));
+            offload_->leastPeak = std::min(offload_->leastPeak, lean.timeline->peak);
+        }
         if (stop.stop_requested()) { // with some of the hints, later plans would depend on this stop
             offload_.reset();
             return stoppedMeasuring();
@@ -447,16 +456,7 @@ RowHints StepSolver::OffloadProblem::hintsNear(Bytes budget) const
 Result<Bytes> StepSolver::leastWithOffload(const std::stop_token& stop) const
 {
     ASSIGN_OR_RETURN(const OffloadProblem* problem, offloadProblem(stop));
-    const std::lock_guard lock(mutex_);
-    if (!leastWithOffload_) {
-        leastWithOffload_ = minMemoryPlan_.timeline->peak;
-        const SearchLimit limit = SearchLimit::after(leastMemoryLimitMs, stop);
-        if (std::optional<CheckpointPlan> plan = minMemoryInRows(problem->rows, *leastWithOffload_, limit)) {
-            ASSIGN_OR_RETURN(const PlanAnswer lean, predicted(std::move(*plan)));
-            leastWithOffload_ = std::min(*leastWithOffload_, lean.timeline->peak);
-        }
-    }
-    return *leastWithOffload_;
+    return problem->leastPeak;
 }
 
 } // namespace headroom

@@ -70,6 +70,8 @@ private:
         /// What the linear relaxations of some budgets need; ascending by budget. Searches at budgets between start
         /// from there, so that the plan of a budget does not depend on the budgets asked for before.
         std::vector<std::pair<Bytes, RowHints>> hints;
+        OptionShares leanest; ///< the plan of least peak; empty: no plan takes less than minMemoryPlan()
+        Bytes leastPeak = 0; ///< leastWithOffload()
 
         void findHints(Bytes most, const std::stop_token& stop); ///< at budgets of up to `most`
         RowHints hintsNear(Bytes budget) const;
@@ -97,7 +99,6 @@ private:
     mutable std::mutex mutex_;
     mutable std::optional<RowProblem> rows_;
     mutable std::optional<OffloadProblem> offload_;
-    mutable std::optional<Bytes> leastWithOffload_;
 };
 using StepSolverPtr = std::shared_ptr<const StepSolver>;
 
