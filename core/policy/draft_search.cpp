@@ -19,7 +19,9 @@ constexpr std::size_t mostRounded = 64; ///< plans near the shares of a relaxati
 constexpr std::size_t mostCandidates = 32; ///< options of an arc that may replace the draft's at a time
 constexpr std::size_t mostConstraints = 100; ///< memory constraints
 constexpr double leastGainMs = 1e-6;
-constexpr double shareOfOthers = 0.1; ///< cost of the bytes above the budget at other events than the highest
+/// Cost of the bytes above the budget at other events than the highest, where no plan may exceed the budget: several
+/// parts may exceed the budget alike, and a replacement lowers a single one.
+constexpr double strictShareOfOthers = 0.1;
 constexpr double nsPerPart = 30; ///< work of leastMs()
 constexpr double strictTimes = 1e4; ///< cost of a byte above the budget where no plan may exceed it, in times
 constexpr int mostFailed = 60; ///< random replacements without a better plan
@@ -164,6 +166,7 @@ void DraftSearch::descend(Draft& draft, const SearchLimit& limit, std::size_t pl
     const double msPerByte = msPerByte_;
     descendAtPrice(draft, limit, place);
     msPerByte_ *= strictTimes;
+    shareOfOthers_ = strictShareOfOthers;
     if (draft.excess > 0)
         descendAtPrice(draft, limit, place);
     if (isBetter(before, draft)) {
@@ -171,6 +174,7 @@ void DraftSearch::descend(Draft& draft, const SearchLimit& limit, std::size_t pl
         descendAtPrice(draft, limit, place);
     }
     msPerByte_ = msPerByte;
+    shareOfOthers_ = 0;
 }
 
 /// Path relinking (Glover: "Tabu Search and Adaptive Memory Programming", 1997).
@@ -320,11 +324,11 @@ double DraftSearch::recomputeMs(const OptionShares& options) const
     return ms;
 }
 
-/// Of plans with equal excess, the plan with fewer high events costs less: often several parts exceed the budget alike.
 double DraftSearch::costOf(const Draft& draft) const
 {
-    const double excess = static_cast<double>(draft.excess);
-    return costOf(draft.ms, draft.excess > 0 ? excess + shareOfOthers * static_cast<double>(draft.memory.sumAbove(budget_)) : excess);
+    const double others
+        = shareOfOthers_ > 0 ? shareOfOthers_ * static_cast<double>(draft.memory.sumAbove(budget_)) : 0;
+    return costOf(draft.ms, static_cast<double>(draft.excess) + others);
 }
 
 double DraftSearch::costOf(double ms, double excess) const

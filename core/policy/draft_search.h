@@ -79,6 +79,7 @@ private:
     RowProblem::Memory memory_;
     Bytes budget_;
     double msPerByte_;
+    double shareOfOthers_ = 0; ///< cost of bytes above the budget at other events than the highest
     std::vector<RowProblem::Row> rows_; ///< at events where plans exceeded the budget
 };
 
