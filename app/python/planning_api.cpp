@@ -13,12 +13,68 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace headroom::python {
 namespace {
+
+constexpr std::size_t mostOps = 40;
+
+struct OpTotal
+{
+    std::int64_t count = 0;
+    double ms = 0;
+};
+
+Status learn(const char* measuredStep, const char* file)
+{
+    ASSIGN_OR_RETURN(const auto step, readStepTrace(measuredStep));
+    ASSIGN_OR_RETURN(const auto learned, calibrate(*step, measuredStep));
+    return addToCalibration(learned, file);
+}
+
+nlohmann::json timesOf(const StepTrace& step)
+{
+    double sum = 0;
+    double recomputed = 0;
+    std::map<std::string_view, double> phases;
+    std::map<std::string_view, OpTotal> totals;
+    for (std::uint32_t row = 0; row < step.ops.size(); ++row) {
+        const OpId op(row);
+        const double ms = step.ops.ms[op];
+        sum += ms;
+        if ((step.ops.flags[op] & opRecomputed) != 0)
+            recomputed += ms;
+        phases[phaseName(step.ops.phase[op])] += ms;
+        OpTotal& total = totals[step.opName(op)];
+        total.ms += ms;
+        ++total.count;
+    }
+    std::vector<std::pair<std::string_view, OpTotal>> longest(totals.begin(), totals.end());
+    std::ranges::stable_sort(longest, std::ranges::greater(), [](const auto& op) { return op.second.ms; });
+    longest.resize(std::min(longest.size(), mostOps));
+    nlohmann::json document{{"step_ms", sum}, {"recompute_ms", recomputed}, {"phases", phases}};
+    document["ops"] = nlohmann::json::array();
+    for (const auto& [name, total] : longest)
+        document["ops"].push_back({name, total.count, total.ms});
+    return document;
+}
+
+Result<std::string> times(const char* file, const char* calibrationFile)
+{
+    ASSIGN_OR_RETURN(auto step, readStepTrace(file));
+    const std::string calibration = *calibrationFile != 0 ? calibrationFile : "none";
+    const auto timed = withTimes(std::move(step), TimeChoice{TimeModel::kernel, {}, calibration});
+    if (!timed)
+        return timed.error();
+    return jsonText(timesOf(*timed->step));
+}
 
 Result<StepTracePtr> stepToPlan(const char* file)
 {
@@ -54,6 +110,16 @@ Result<std::string> plan(const char* file, const char* gpu, Bytes budget, Bytes 
 } // namespace headroom::python
 
 using namespace headroom;
+
+int headroom_calibrate(const char* measured_step, const char* calibration_file)
+{
+    return python::guarded([&] { return python::learn(measured_step, calibration_file); });
+}
+
+const char* headroom_step_times(const char* step, const char* calibration_file)
+{
+    return python::guardedText([&] { return python::times(step, calibration_file); });
+}
 
 const char* headroom_plan(const char* step, const char* gpu, std::int64_t budget, std::int64_t margin,
                           const char* settings, const char* policy, std::int64_t hostMemory, int recompute)

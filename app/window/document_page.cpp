@@ -382,7 +382,7 @@ void DocumentPage::showAnswer()
     timeline_->setChanged(answer.ops && answer.fits() ? changedMarks(*answer.ops, *shown.timeline)
                                                       : std::vector<TimelineChangedOp>());
     showCollectives();
-    if (!session_.frontier())
+    if (!session_.frontierIsFinal())
         showBudgetRange();
     showBudget(session_.budget());
     budgetBar_->setResult(&answer, !session_.answerIsCurrent());

@@ -291,19 +291,21 @@ bool Session::feasible() const noexcept
     return answer_ && answer_->fits();
 }
 
-bool Session::budgetSeemsEnough() const noexcept
+bool Session::budgetSeemsEnough() const
 {
     return answerIsCurrent() ? feasible() : leastBudget() == 0 || budget() >= leastBudget();
 }
 
-bool Session::answerIsCurrent() const noexcept
+bool Session::answerIsForSettings() const
 {
     if (!answer_ || answer_->mode() != mode_)
         return false;
+    PlanRequest request = answer_->request;
+    request.budget = request_.budget;
     if (mode_ == PlanMode::ops) // plans by op depend on neither pins nor GPUs
-        return answer_->request.budget == request_.budget && answer_->request.offload == request_.offload
-            && answer_->request.hostMemory == request_.hostMemory && answer_->ops->frontier == byOp_.frontier;
-    return answer_->request == request_;
+        return request.offload == request_.offload && request.hostMemory == request_.hostMemory
+            && answer_->ops->frontier == byOp_.frontier;
+    return request == request_;
 }
 
 void Session::setFrontier(const FrontierPtr& frontier, const FrontierPtr& recompute, bool isFinal)
@@ -314,13 +316,14 @@ void Session::setFrontier(const FrontierPtr& frontier, const FrontierPtr& recomp
     Q_EMIT frontierChanged();
 }
 
-Bytes Session::leastBudget() const noexcept
+Bytes Session::leastBudget() const
 {
-    if (answerIsCurrent() && !feasible())
-        return answer_->plan.leastBudget;
-    if (frontier() && !frontier()->empty())
-        return frontier()->front().peak;
-    return answer_ && answer_->mode() == mode_ ? answer_->plan.leastBudget : 0;
+    const Bytes ofAnswer = answer_ && answer_->mode() == mode_ ? answer_->plan.leastBudget : 0;
+    if (!frontier() || frontier()->empty() || (answerIsCurrent() && !feasible()))
+        return ofAnswer;
+    // While the frontier grows, an answer may know a leaner plan.
+    const Bytes least = frontier()->front().peak;
+    return answerIsForSettings() && ofAnswer > 0 ? std::min(least, ofAnswer) : least;
 }
 
 Bytes Session::recordedPeak() const noexcept

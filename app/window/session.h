@@ -98,9 +98,12 @@ public:
     const PlanAnswerPtr& answer() const noexcept { return answer_; } ///< null: none yet
     TimelinePtr shownTimeline() const; ///< timeline of the plan, or of PlanAnswer::closest; null: neither
     bool feasible() const noexcept; ///< there is a plan, and it fits
-    bool answerIsCurrent() const noexcept; ///< the answer is of the current request
+    bool answerIsCurrent() const ///< the answer is of the current request
+    {
+        return answerIsForSettings() && answer_->request.budget == request_.budget;
+    }
     /// Whether a plan fits the budget, by the current answer, else by the frontier as far as it is known.
-    bool budgetSeemsEnough() const noexcept;
+    bool budgetSeemsEnough() const;
 
     /// `recompute` is the frontier without offload if the request allows offload; without `isFinal`, more points
     /// follow.
@@ -123,7 +126,7 @@ public:
     const Policy* policyOfOps() const noexcept; ///< opsPolicy()->policy; null: there is none, or not yet
     /// Makes the policy of the answer; nullopt: there is no answer yet.
     std::optional<Policy> policy() const;
-    Bytes leastBudget() const noexcept; ///< 0: not known yet
+    Bytes leastBudget() const; ///< 0: not known yet
     Bytes recordedPeak() const noexcept;
     Bytes peakBefore() const noexcept { return peakBefore_; } ///< peak of the step that this one replaced; 0: none
     /// The price of memory at the answer's budget, Plan::msPerGiB; 0: none.
@@ -175,6 +178,7 @@ Q_SIGNALS:
     void dirtyChanged(bool dirty);
 
 private:
+    bool answerIsForSettings() const; ///< the answer is of the current request, or of the same with another budget
     /// Adds one undo step and calls `redo` at once. Each function must set everything that it changes, whatever
     /// happened in between. Steps in a row with one `id` become one; -1: never.
     void pushChange(const QString& text, std::function<void()> redo, std::function<void()> undo, int id = -1);

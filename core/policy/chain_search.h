@@ -4,8 +4,8 @@
 
 #include "core/plan/plan.h"
 #include "core/policy/offload_copies.h"
-#include "core/policy/part_arcs.h"
 #include "core/policy/row_planner.h"
+#include "core/policy/row_problem.h"
 
 #include <cstddef>
 #include <cstdint>

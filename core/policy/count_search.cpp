@@ -207,8 +207,8 @@ private:
             const std::vector<double>& late = costs_.late[direction];
             double price = 0;
             forEachCopyRow(direction, [&](const Row& row) {
-                const double own = row.kind == Row::Kind::copies ? costs_.idle[direction][row.number] - price
-                                                                 : late[row.number];
+                const double own
+                    = row.kind == Row::Kind::copies ? costs_.idle[direction][row.number] - price : late[row.number];
                 if (own > leastPrice)
                     addCopyRow(row);
                 if (row.kind == Row::Kind::late)
@@ -232,9 +232,8 @@ private:
 
     void addCopyRow(const Row& row)
     {
-        const auto isIdle = [&](const Row& own) {
-            return own.kind == Row::Kind::idle && own.direction == row.direction;
-        };
+        const auto isIdle
+            = [&](const Row& own) { return own.kind == Row::Kind::idle && own.direction == row.direction; };
         if (std::ranges::none_of(rows_, isIdle))
             rows_.push_back({Row::Kind::idle, row.direction, 0, 0});
         rows_.push_back(row);

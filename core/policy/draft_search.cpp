@@ -59,14 +59,15 @@ std::optional<Choices> choicesNear(const RowProblem& problem, const OptionShares
     return choices;
 }
 
-/// The shortest stretches of parts that arcs of both plans cover, and the plans' options there; only where these differ.
-using Stretches = std::vector<std::pair<std::span<const OptionShares::value_type>, std::span<const OptionShares::value_type>>>;
+/// The shortest stretches of parts that arcs of both plans cover, and the plans' options there; only where these
+/// differ.
+using Stretches
+    = std::vector<std::pair<std::span<const OptionShares::value_type>, std::span<const OptionShares::value_type>>>;
 Stretches commonStretches(const RowProblem& problem, const OptionShares& plan, const OptionShares& other)
 {
     const auto last = [&](const OptionShares::value_type& own) { return problem.arcs()[own.first.arc].last; };
-    const auto isEqual = [](const auto& a, const auto& b) {
-        return a.first.arc == b.first.arc && a.first.option == b.first.option;
-    };
+    const auto isEqual
+        = [](const auto& a, const auto& b) { return a.first.arc == b.first.arc && a.first.option == b.first.option; };
     Stretches stretches;
     for (auto own = plan.begin(), by = other.begin(); own != plan.end() && by != other.end();) {
         const auto ownBegin = own++, byBegin = by++;
@@ -190,7 +191,7 @@ void DraftSearch::approach(Draft& draft, const OptionShares& lean, const SearchL
             next.options.insert(next.options.erase(place, place + std::ssize(own)), to.begin(), to.end());
             next.excess = next.memory.highest() - budget_;
             next.ms = recomputeMs(next.options);
-            if (next.excess < draft.excess && (!best || next.excess < best->excess)) 
+            if (next.excess < draft.excess && (!best || next.excess < best->excess))
                 best = std::move(next);
         }
         if (!best)
@@ -326,8 +327,7 @@ double DraftSearch::recomputeMs(const OptionShares& options) const
 
 double DraftSearch::costOf(const Draft& draft) const
 {
-    const double others
-        = shareOfOthers_ > 0 ? shareOfOthers_ * static_cast<double>(draft.memory.sumAbove(budget_)) : 0;
+    const double others = shareOfOthers_ > 0 ? shareOfOthers_ * static_cast<double>(draft.memory.sumAbove(budget_)) : 0;
     return costOf(draft.ms, static_cast<double>(draft.excess) + others);
 }
 

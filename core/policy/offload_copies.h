@@ -3,8 +3,8 @@
 #pragma once
 
 #include "core/cost/op_issue.h"
-#include "core/policy/part_arcs.h"
 #include "core/policy/part_tree.h"
+#include "core/policy/row_problem.h"
 #include "core/predict/step_clock.h"
 #include "core/predict/step_model.h"
 

@@ -178,8 +178,8 @@ private:
             return {};
         const SearchLimit limit = partOfTime(shareOfSearch);
         return search([&](Bytes budget, const CopyLimits& copies) -> Result<std::optional<Proposed>> {
-            RowAnswer answer = solveRows(offload_.rows, budget, atMost, offloadGap, limit, copies,
-                                         withPrice(belowMs_), hints_, moreOptions);
+            RowAnswer answer = solveRows(offload_.rows, budget, atMost, offloadGap, limit, copies, withPrice(belowMs_),
+                                         hints_, moreOptions);
             if (!answer.plan)
                 return std::optional<Proposed>();
             DraftSearch drafts = draftsAt(budget);
@@ -303,8 +303,7 @@ private:
         for (const double share : sharesOfTime) {
             if (!found.empty() && (limit_.reached() || isGood(found.back())))
                 break;
-            const RowAnswer answer
-                = relaxRows(offload_.rows, budget, atMost, limit_, shortened(copies, share), hints_);
+            const RowAnswer answer = relaxRows(offload_.rows, budget, atMost, limit_, shortened(copies, share), hints_);
             raisePrice(answer);
             round(answer.relaxed);
         }

@@ -69,9 +69,6 @@ public:
     void startFrom(const RowHints& hints)
     {
         addOptions(options_, hints.options);
-        for (std::size_t arc = 0; arc < options_.size(); ++arc)
-            for (std::size_t option = 0; option < options_[arc].size(); ++option)
-                options_[arc][option] = options_[arc][option] && problem_.has({arc, option});
         for (const std::uint32_t event : hints.events)
             rows_.push_back(problem_.rowAt(event, memory_, budget_));
     }
@@ -282,7 +279,7 @@ private:
             for (const int position : covered)
                 covers[position];
             for (std::size_t option = 0; option < options_[arc].size(); ++option) {
-                if (!options_[arc][option])
+                if (!options_[arc][option] || !problem_.has({arc, option}))
                     continue;
                 const int number
                     = programme.addColumn(0, integer ? 1 : GlpkProblem::infinity, costOf({arc, option}), integer);

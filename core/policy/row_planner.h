@@ -4,7 +4,7 @@
 
 #include "core/plan/plan.h"
 #include "core/policy/offload_copies.h"
-#include "core/policy/part_arcs.h"
+#include "core/policy/row_problem.h"
 
 #include <array>
 #include <compare>

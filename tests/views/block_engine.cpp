@@ -99,6 +99,8 @@ Result<PlanAnswer> BlockEngine::solve(const PlanRequest& request, std::stop_toke
                 step.plan.status = PlanStatus::feasible;
                 step.plan.gap = 0.25;
             }
+            chosen.insert(chosen.end(), open->begin() + static_cast<std::ptrdiff_t>(count), open->end());
+            step.plan.leastBudget = planned(request, chosen).plan.peak;
             return step;
         }
         least = std::min(least, step.plan.peak);

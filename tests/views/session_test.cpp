@@ -204,6 +204,21 @@ private Q_SLOTS:
         QVERIFY(facts->reason.contains(QStringLiteral("Transformer.output")));
     }
 
+    void anAnswerKnowsLeanerPlansThanAGrowingCurve()
+    {
+        session_->suggestBudget(session_->recordedPeak() * 6 / 10);
+        session_->setAnswer(answerTo(*session_));
+        const Bytes least = session_->answer()->plan.leastBudget;
+        QVERIFY(session_->feasible() && least > 0);
+        const Bytes more = session_->budget() + MiB;
+        session_->setFrontier(std::make_shared<const std::vector<FrontierPoint>>(
+                                  std::vector<FrontierPoint>{{more, 2, 1, more}, {2 * more, 0, 0, 2 * more}}),
+                              {}, false);
+        QCOMPARE(session_->leastBudget(), least);
+        session_->setWorldSize(2); // the answer is of another request
+        QCOMPARE(session_->leastBudget(), more);
+    }
+
     void optionsAreThoseOfTheSelectedModule()
     {
         session_->select(moduleNamed(block0));
