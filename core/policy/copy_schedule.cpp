@@ -5,7 +5,6 @@
 #include "core/predict/regions.h"
 
 #include <algorithm>
-#include <deque>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -18,7 +17,7 @@ namespace headroom {
 namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
-constexpr double nsPerRegion = 300; ///< work of a plan's region in CopySchedule::find()
+constexpr int mostMoments = 8; ///< of the backward of a call, at which copies may begin
 
 /// By module: the position of the part that the module is, or is inside of; -1: none. Modules inside follow the outer
 /// module.
@@ -132,7 +131,7 @@ CopySchedule::CopySchedule(const StepModel& model, const EventTimes& times, cons
             const StepIndex::Call& call = index.calls[id.value];
             if (!call.saves())
                 continue;
-            Call own{call.enter, call.exit, firstUnpackOf(index, call), {}, {}};
+            Call own{call.enter, call.exit, firstUnpackOf(index, call), momentsOf(index, call, times), {}, {}};
             const std::vector<StorageId> arguments = argumentsOf(trace, id, movedArguments);
             for (const StorageId argument : std::views::reverse(arguments))
                 own.arguments.push_back(
@@ -166,6 +165,21 @@ CopySchedule::CopySchedule(const StepModel& model, const EventTimes& times, cons
         if (counting.size() < 2)
             counting = mayCount(unit.module) ? std::vector{unit.module} : std::vector<ModuleId>();
     }
+}
+
+std::vector<CopySchedule::Moment> CopySchedule::momentsOf(const StepIndex& index, const StepIndex::Call& call,
+                                                          const EventTimes& times)
+{
+    std::vector<std::uint32_t> events(index.unpackEvent.begin() + call.firstPack,
+                                      index.unpackEvent.begin() + call.endPack);
+    std::erase(events, StepIndex::never);
+    std::ranges::sort(events);
+    std::vector<Moment> moments;
+    const auto msOf = [&](std::uint32_t event) { return times.gpuMs[event] - times.gpuMs[events.front()]; };
+    for (std::size_t number = 0; number < events.size(); ++number)
+        if (moments.empty() || msOf(events[number]) >= moments.back().ms + msOf(events.back()) / mostMoments)
+            moments.push_back({events[number], msOf(events[number]), static_cast<int>(number)});
+    return moments;
 }
 
 const std::vector<CopySchedule::Copied>* CopySchedule::Call::movedBy(const CheckpointRegion& region) const
@@ -271,258 +285,6 @@ CheckpointPlan CopySchedule::withCounted(CheckpointPlan plan) const
     if (plan.size() > known)
         std::ranges::sort(plan, {}, &CheckpointRegion::module);
     return plan;
-}
-
-class CopySchedule::Search
-{
-public:
-    Search(const CopySchedule& schedule, const CheckpointPlan& plan, const PlanMemory& memory, Bytes budget,
-           std::span<const RecomputedParts> recomputed)
-        : link_(schedule.link_)
-        , memory_(memory)
-        , budget_(budget)
-    {
-        const std::vector<double>& gpuMs = schedule.times_->gpuMs;
-        for (const CheckpointRegion& region : plan) {
-            const int position = schedule.firstPositionOf(region.module);
-            for (const Call& call : schedule.calls_[region.module.value]) {
-                Numbered& numbered = calls_.emplace_back();
-                numbered.call = &call;
-                numbered.module = region.module;
-                numbered.endMs = gpuMs[call.exit];
-                numbered.beginMs = call.firstUnpack == StepIndex::never ? 0 : gpuMs[call.firstUnpack];
-                if (!region.offload && position >= 0) {
-                    numbered.position = position;
-                    numbered.againMs = gpuMs[call.exit] - gpuMs[call.enter];
-                }
-                if (const std::vector<Copied>* const copied = call.movedBy(region))
-                    numbered.copied = *copied;
-            }
-        }
-        addRecomputation(recomputed);
-        for (Numbered& numbered : calls_) {
-            for (const Copied& copied : std::views::reverse(numbered.copied)) { // in the order of the copies back
-                numbered.bytes += copied.bytes;
-                numbered.inMs += link_.msFromHost(copied.bytes);
-                numbered.latestMs = std::min(numbered.latestMs, numbered.beginMs + copied.useMs - numbered.inMs);
-            }
-        }
-        std::ranges::sort(calls_, {}, [](const Numbered& numbered) { return numbered.call->enter; });
-    }
-
-    double run(CheckpointPlan& plan)
-    {
-        sendAway();
-        bringBack();
-        std::map<ModuleId, Offload> found;
-        for (const Numbered& numbered : calls_) {
-            if (numbered.bytes == 0)
-                continue;
-            const Offload when{numbered.wait, numbered.ahead, true, numbered.prefetch};
-            const auto [known, added] = found.emplace(numbered.module, when);
-            for (int Offload::*const number : {&Offload::wait, &Offload::ahead, &Offload::prefetch})
-                known->second.*number = std::min(known->second.*number, when.*number);
-        }
-        for (CheckpointRegion& region : plan)
-            if (const auto when = found.find(region.module); when != found.end()) {
-                Offload& own = region.offload ? *region.offload : region.hosted->when;
-                own = when->second;
-                if (own.ahead == 0)
-                    own.prefetch = Offload::all;
-            }
-        return exposedMs_;
-    }
-
-private:
-    struct Numbered
-    {
-        const Call* call = nullptr;
-        ModuleId module;
-        std::span<const Copied> copied; ///< what moves
-        int position = -1; ///< of the first part of a checkpointed call
-        double againMs = 0; ///< time of recomputation
-        double endMs = 0, beginMs = 0; ///< of the forward, and of the backward, without waits for copies
-        double inMs = 0; ///< time of the copies back
-        double latestMs = never; ///< latest begin of the copies back that no op waits for
-        Bytes bytes = 0;
-        int wait = 0, ahead = 0, prefetch = Offload::all;
-    };
-
-    /// Delays each backward by the recomputation of the calls whose backward begins before. Calls in the same parts
-    /// share the time of recomputation like the time of their forward.
-    void addRecomputation(std::span<const RecomputedParts> recomputed)
-    {
-        std::vector<std::size_t> partsAt; // by position: index in `recomputed`
-        for (std::size_t parts = 0; parts < recomputed.size(); ++parts)
-            partsAt.resize(static_cast<std::size_t>(recomputed[parts].last), parts);
-        std::vector<double> forwardMs(recomputed.size(), 0);
-        for (const Numbered& call : calls_)
-            if (call.position >= 0)
-                forwardMs[partsAt[static_cast<std::size_t>(call.position)]] += call.againMs;
-        for (Numbered& call : calls_)
-            if (call.againMs > 0) {
-                const std::size_t parts = partsAt[static_cast<std::size_t>(call.position)];
-                call.againMs *= recomputed[parts].ms / forwardMs[parts];
-            }
-        std::ranges::sort(calls_, {}, [](const Numbered& call) { return call.call->firstUnpack; });
-        double againMs = 0;
-        for (Numbered& call : calls_) {
-            call.beginMs += againMs;
-            againMs += call.againMs;
-        }
-    }
-
-    /// Bytes that are left at all events of a stretch.
-    double leftIn(std::uint32_t begin, std::uint32_t end) const
-    {
-        return static_cast<double>(begin >= end ? budget_ : budget_ - memory_.highestIn(begin, end));
-    }
-
-    /// Follows the copies to the host from call to call. The device waits for a copy only where memory, or the backward
-    /// of the tensors' call, leaves no time.
-    void sendAway()
-    {
-        std::deque<std::pair<std::size_t, double>> here; // number of the call, end of the copy
-        double bytes = 0, streamMs = 0, waited = 0;
-        for (std::size_t number = 0; number < calls_.size(); ++number) {
-            const Numbered& own = calls_[number];
-            if (own.bytes > 0) {
-                for (const Copied& copied : own.copied)
-                    streamMs = std::max(streamMs, own.endMs - copied.packMs + waited) + link_.msToHost(copied.bytes);
-                here.emplace_back(number, streamMs);
-                bytes += static_cast<double>(own.bytes);
-            }
-            if (here.empty())
-                continue;
-            const bool isLast = number + 1 == calls_.size();
-            const std::uint32_t next = isLast ? StepIndex::never : calls_[number + 1].call->exit;
-            const double most = isLast ? 0 : leftIn(own.call->exit + 1, next + 1);
-            while (!here.empty()) {
-                const auto [first, endMs] = here.front();
-                Numbered& leaving = calls_[first];
-                if (endMs > own.endMs + waited) {
-                    if (bytes <= most && leaving.call->firstUnpack > next)
-                        break;
-                    exposedMs_ += endMs - own.endMs - waited;
-                    waited = endMs - own.endMs;
-                }
-                leaving.wait = static_cast<int>(number - first);
-                bytes -= static_cast<double>(leaving.bytes);
-                here.pop_front();
-            }
-        }
-    }
-
-    /// From the end of the backward on: finds for each call the latest begin of the copies back that hides the copies.
-    /// As many storages come early as the memory allows.
-    void bringBack()
-    {
-        std::vector<std::size_t> order;
-        for (std::size_t number = 0; number < calls_.size(); ++number)
-            if (calls_[number].bytes > 0 && calls_[number].call->firstUnpack != StepIndex::never)
-                order.push_back(number);
-        const auto unpackOf = [&](std::size_t number) { return calls_[number].call->firstUnpack; };
-        std::ranges::sort(order, std::ranges::greater(), unpackOf);
-        std::vector<double> room(calls_.size(), -1); // by call: bytes that may be back early during its backward
-        double nextMs = never; // the copies of the call after begin
-        for (const std::size_t number : order) {
-            Numbered& own = calls_[number];
-            const double latest = std::min(own.latestMs, nextMs - own.inMs);
-            double fits = never, early = 0; // bytes
-            double lateMs = own.beginMs - latest;
-            std::size_t from = number;
-            for (std::size_t call = number + 1;
-                 lateMs > 0 && call < calls_.size() && unpackOf(call) < unpackOf(call - 1); ++call) {
-                if (room[call] < 0)
-                    room[call] = std::max(0.0, leftIn(unpackOf(call), unpackOf(call - 1)));
-                fits = std::min(fits, room[call]);
-                const auto [storages, bytes] = firstWithin(own, fits);
-                if (storages == 0)
-                    break;
-                const double ms = storages == Offload::all ? calls_[call].beginMs - latest
-                                                           : delayMs(own, calls_[call].beginMs, storages, nextMs);
-                if (ms >= lateMs)
-                    continue;
-                lateMs = ms;
-                from = call;
-                own.prefetch = storages;
-                early = bytes;
-            }
-            for (std::size_t call = number + 1; call <= from; ++call)
-                room[call] -= early;
-            own.ahead = static_cast<int>(from - number);
-            nextMs = std::max(latest, calls_[from].beginMs);
-        }
-        clockBack(order);
-    }
-
-    /// The storages of a call that come back first, of up to `most` bytes in sum. Returns the number, Offload::all for
-    /// all, and the bytes.
-    static std::pair<int, double> firstWithin(const Numbered& own, double most)
-    {
-        if (static_cast<double>(own.bytes) <= most)
-            return {Offload::all, static_cast<double>(own.bytes)};
-        int storages = 0;
-        double bytes = 0;
-        for (const Copied& copied : std::views::reverse(own.copied)) {
-            if (bytes + static_cast<double>(copied.bytes) > most)
-                break;
-            bytes += static_cast<double>(copied.bytes);
-            ++storages;
-        }
-        return {storages, bytes};
-    }
-
-    /// By how much the copies back of a call are late if the first `prefetch` begin at `beginMs`, and the others with
-    /// the call's own backward. All should be made by `endMs`.
-    double delayMs(const Numbered& own, double beginMs, int prefetch, double endMs) const
-    {
-        double streamMs = beginMs, mostMs = -never;
-        for (const Copied& copied : std::views::reverse(own.copied)) {
-            if (prefetch-- == 0)
-                streamMs = std::max(streamMs, own.beginMs);
-            streamMs += link_.msFromHost(copied.bytes);
-            mostMs = std::max(mostMs, streamMs - own.beginMs - copied.useMs);
-        }
-        return std::max(mostMs, streamMs - endMs);
-    }
-
-    /// The time that the device waits for copies back.
-    void clockBack(std::vector<std::size_t>& order)
-    {
-        std::ranges::reverse(order); // in the order of the backward
-        double streamMs = 0, waited = 0;
-        for (const std::size_t number : order) {
-            const Numbered& own = calls_[number];
-            const std::size_t from = number + static_cast<std::size_t>(own.ahead);
-            streamMs = std::max(streamMs, calls_[from].beginMs + waited);
-            int prefetch = own.prefetch;
-            for (const Copied& copied : std::views::reverse(own.copied)) {
-                if (prefetch-- == 0)
-                    streamMs = std::max(streamMs, own.beginMs + waited);
-                streamMs += link_.msFromHost(copied.bytes);
-                if (const double late = streamMs - (own.beginMs + copied.useMs + waited); late > 0) {
-                    waited += late;
-                    exposedMs_ += late;
-                }
-            }
-        }
-    }
-
-    HostLink link_;
-    const PlanMemory& memory_;
-    Bytes budget_;
-    std::vector<Numbered> calls_;
-    double exposedMs_ = 0;
-};
-
-CopySchedule::Found CopySchedule::find(CheckpointPlan plan, const PlanMemory& memory, Bytes budget,
-                                       std::span<const RecomputedParts> recomputed) const
-{
-    Found found{withCounted(std::move(plan)), 0};
-    SearchLimit::count(static_cast<double>(found.plan.size()), nsPerRegion);
-    found.exposedMs = Search(*this, found.plan, memory, budget, recomputed).run(found.plan);
-    return found;
 }
 
 } // namespace headroom

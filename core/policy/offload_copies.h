@@ -177,10 +177,18 @@ private:
         double packMs = 0; ///< time from that event to the end of the forward of the call
         double useMs = 0; ///< time from the begin of the backward of the call to the first use
     };
+    /// A moment in the backward of a call: a tensor is unpacked.
+    struct Moment
+    {
+        std::uint32_t event = 0;
+        double ms = 0; ///< time from the begin of the backward
+        int afterUnpacks = 0; ///< Offload
+    };
     /// A call of a module that may move tensors, or only count.
     struct Call
     {
         std::uint32_t enter = 0, exit = 0, firstUnpack = 0; ///< events
+        std::vector<Moment> moments = {}; ///< the begin of the backward, and a few later ones
         std::vector<Copied> copied; ///< if the call is offloaded, in the order of the packs
         std::vector<Copied> arguments; ///< if the call is checkpointed; the copies back have the reverse order
         /// What a region of a plan moves; null: nothing.
@@ -188,6 +196,7 @@ private:
     };
     class Search;
 
+    static std::vector<Moment> momentsOf(const StepIndex& index, const StepIndex::Call& call, const EventTimes& times);
     using Moved = std::pair<const Call*, const std::vector<Copied>*>;
     double tailOf(const Call& whole, std::vector<Moved> calls) const;
     double leadOf(const Call& whole, std::vector<Moved> calls) const;

@@ -164,6 +164,8 @@ void addOffload(nlohmann::ordered_json& document, const StepTrace& step, const P
         own = {{"wait", module.when.wait}, {"ahead", module.when.ahead}};
         if (module.when.prefetch != Offload::all)
             own["prefetch"] = module.when.prefetch;
+        if (module.when.afterUnpacks > 0)
+            own["after_unpacks"] = module.when.afterUnpacks;
         own["moves"] = module.what();
         own["moved_bytes"] = module.copies.bytes;
         own["copy_ms"] = module.copies.copyMs;

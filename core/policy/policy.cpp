@@ -30,7 +30,7 @@ Result<CheckpointRegion> regionOf(const StepModel& model, ModuleId module, const
     CheckpointRegion region{module};
     if (policy.offload) {
         region.offload = Offload{policy.offload->wait, policy.offload->ahead, !policy.offload->tensors.empty(),
-                                 policy.offload->prefetch};
+                                 policy.offload->prefetch, policy.offload->afterUnpacks};
         if (movesOf(model, region) != policy.offload)
             return badInput("policy of module `" + policy.fqn
                             + "`: the step saves or moves other tensors there; make the policy of this step again");

@@ -35,6 +35,7 @@ struct Policy
         std::vector<int> tensors;
         int saved = 0; ///< number of tensors that autograd saves in a forward of the module
         int prefetch = Offload::all;
+        int afterUnpacks = 0;
 
         friend bool operator==(const Moves&, const Moves&) = default;
     };

@@ -39,16 +39,22 @@ std::string prefetchText(int prefetch)
     return prefetch == Offload::all ? "" : ", \"prefetch\": " + std::to_string(prefetch);
 }
 
+/// Nothing for 0, which files of older versions have not.
+std::string afterText(int afterUnpacks)
+{
+    return afterUnpacks == 0 ? "" : "\"after_unpacks\": " + std::to_string(afterUnpacks) + ", ";
+}
+
 std::string toJson(const Policy::Moves& moves)
 {
-    return "{\"ahead\": " + std::to_string(moves.ahead) + prefetchText(moves.prefetch)
-        + ", \"saved\": " + std::to_string(moves.saved) + ", \"tensors\": " + list(moves.tensors)
-        + ", \"wait\": " + std::to_string(moves.wait) + "}";
+    return '{' + afterText(moves.afterUnpacks) + "\"ahead\": " + std::to_string(moves.ahead)
+        + prefetchText(moves.prefetch) + ", \"saved\": " + std::to_string(moves.saved)
+        + ", \"tensors\": " + list(moves.tensors) + ", \"wait\": " + std::to_string(moves.wait) + "}";
 }
 
 std::string toJson(const Offload& hosted, const std::vector<int>& arguments)
 {
-    return "{\"ahead\": " + std::to_string(hosted.ahead)
+    return '{' + afterText(hosted.afterUnpacks) + "\"ahead\": " + std::to_string(hosted.ahead)
         + (arguments.empty() ? "" : ", \"arguments\": " + list(arguments)) + prefetchText(hosted.prefetch)
         + ", \"wait\": " + std::to_string(hosted.wait) + "}";
 }
@@ -149,6 +155,8 @@ Offload whenIn(const json::Json& json)
                  countFrom(json, "ahead", "a number of calls, 0 or more")};
     if (json::find(json, "prefetch"))
         when.prefetch = countFrom(json, "prefetch", "a number of storages, 0 or more");
+    if (json::find(json, "after_unpacks"))
+        when.afterUnpacks = countFrom(json, "after_unpacks", "a number of tensors, 0 or more");
     return when;
 }
 
@@ -168,8 +176,8 @@ std::vector<int> numbersIn(const json::Json& json, const char* key, std::int64_t
 Policy::Moves movesIn(const json::Json& json)
 {
     const Offload when = whenIn(json);
-    Policy::Moves moves{
-        when.wait, when.ahead, {}, countFrom(json, "saved", "a number of tensors, 0 or more"), when.prefetch};
+    Policy::Moves moves{when.wait,     when.ahead,       {}, countFrom(json, "saved", "a number of tensors, 0 or more"),
+                        when.prefetch, when.afterUnpacks};
     moves.tensors = numbersIn(json, "tensors", moves.saved, "ascending numbers of tensors, each below `saved`");
     return moves;
 }

@@ -252,8 +252,8 @@ std::optional<Policy::Moves> movesOf(const StepModel& model, const CheckpointReg
     if (!region.offload)
         return std::nullopt;
     const std::vector<bool> moved = movedPacksOf(*model.trace(), model.index(), region.module);
-    Policy::Moves moves{
-        region.offload->wait, region.offload->ahead, {}, static_cast<int>(moved.size()), region.offload->prefetch};
+    const Offload& when = *region.offload;
+    Policy::Moves moves{when.wait, when.ahead, {}, static_cast<int>(moved.size()), when.prefetch, when.afterUnpacks};
     for (std::size_t pack = 0; pack < moved.size(); ++pack)
         if (moved[pack] && region.offload->moves)
             moves.tensors.push_back(static_cast<int>(pack));

@@ -20,7 +20,8 @@ namespace headroom {
 /// - The first unpack of any pack of call n, of any module of the plan, brings back the storages of the calls m <= n
 ///   with m + ahead >= n, later calls first; of an offloaded call the storages that were packed last come first, of a
 ///   checkpointed call the arguments and then the outputs of the first op. Of a call m < n only the first
-///   Offload::prefetch storages come. A storage that is on the device by then just stays.
+///   Offload::prefetch storages come; with m + ahead == n, when call n has unpacked Offload::afterUnpacks packs and
+///   unpacks another one (Region::back). A storage that is on the device by then just stays.
 /// - A storage that came back is held until autograd has released all packs of the storage, or until the recomputation
 ///   takes the output of the hosted op; an argument until autograd has released all packs of the call.
 ///
@@ -179,10 +180,17 @@ public:
         for (std::uint32_t number = from + 1; number-- > from - std::min(from, mostAhead_);) {
             const std::uint32_t other = plan_.numbered[number];
             const auto& offload = plan_.regions[other].moves();
-            if (offload && number + static_cast<std::uint32_t>(offload->ahead) >= from)
+            const std::uint32_t with = number + static_cast<std::uint32_t>(offload ? offload->ahead : 0);
+            if (offload && with >= from && (number == from || with > from || offload->afterUnpacks == 0))
                 bringBack(other, static_cast<std::uint32_t>(number == from ? Offload::all : offload->prefetch));
         }
         return true;
+    }
+
+    /// Brings back the early storages of a call with Offload::afterUnpacks.
+    void bringBackEarly(std::uint32_t region)
+    {
+        bringBack(region, static_cast<std::uint32_t>(plan_.regions[region].moves()->prefetch));
     }
 
 private:

@@ -22,6 +22,9 @@ struct Offload
     /// So many storages of a call, in the order of the copies back, come back `ahead` calls early. The others come
     /// back when the call's own backward begins.
     int prefetch = all;
+    /// The early storages come back when the backward of call n + ahead has unpacked so many different saved tensors,
+    /// and needs another one. 0: when that backward begins.
+    int afterUnpacks = 0;
     auto operator<=>(const Offload&) const = default;
 };
 

@@ -184,6 +184,15 @@ std::vector<StorageId> argumentsOf(const StepTrace& trace, CallId call)
     return arguments;
 }
 
+/// The event at which the backward of a call needs another saved tensor after `unpacked` ones; none: needs no other.
+std::uint32_t unpackOf(const StepIndex& index, const Region& call, std::size_t unpacked)
+{
+    std::vector<std::uint32_t> events(index.unpackEvent.begin() + call.firstPack,
+                                      index.unpackEvent.begin() + call.endPack);
+    std::ranges::sort(events);
+    return unpacked < events.size() && events[unpacked] != StepIndex::never ? events[unpacked] : Region::none;
+}
+
 /// Numbers the calls, and finds the storages that the calls move, and when. `regions` are in the order of the calls;
 /// `hosted`: by op.
 void findMoved(const StepTrace& trace, const StepIndex& index, const std::vector<bool>& hosted, Regions& result)
@@ -234,6 +243,12 @@ void findMoved(const StepTrace& trace, const StepIndex& index, const std::vector
             = region.moves() ? region.number + static_cast<std::size_t>(region.moves()->wait) : result.numbered.size();
             last < result.numbered.size())
             region.leave = index.calls[result.regions[result.numbered[last]].call.value].exit;
+    for (Region& region : result.regions)
+        if (region.moves() && region.moves()->afterUnpacks > 0)
+            if (const std::size_t with = region.number + static_cast<std::size_t>(region.moves()->ahead);
+                with < result.numbered.size())
+                region.back = unpackOf(index, result.regions[result.numbered[with]],
+                                       static_cast<std::size_t>(region.moves()->afterUnpacks));
 }
 
 } // namespace

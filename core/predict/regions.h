@@ -48,6 +48,7 @@ struct Region
     bool hostsArguments = false;
     std::uint32_t number = none; ///< of the call, in a plan that offloads (Offload); none: the call saves nothing
     std::uint32_t leave = none; ///< event after which the moved storages leave the device
+    std::uint32_t back = none; ///< event before which storages come back with Offload::afterUnpacks; none: no such event
     std::uint32_t firstMoved = 0, endMoved = 0; ///< in Regions::moved, in the order of first packs, or of ops
     std::uint32_t endArguments = 0; ///< in Regions::moved: arguments from firstMoved on, before the outputs of ops
 

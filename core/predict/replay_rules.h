@@ -91,6 +91,8 @@ public:
                 ends_.emplace_back(index.calls[region.call.value].exit, End::call, i);
             if (region.moves())
                 ends_.emplace_back(region.leave, End::stay, i);
+            if (region.back != none)
+                ends_.emplace_back(region.back - 1, End::absence, i);
             if (!region.offload)
                 ends_.emplace_back(region.end, End::region, i);
         }
@@ -159,8 +161,8 @@ public:
 
 private:
     /// What ends after an event: the forward of a call, the stay of moved storages on the device, a checkpointed
-    /// region.
-    enum class End : std::uint8_t { call, stay, region };
+    /// region, the absence of moved storages.
+    enum class End : std::uint8_t { call, stay, region, absence };
 
     using Recomputed = ReplayNotes::Recomputed;
     using Now = ReplayNotes::Now;
@@ -280,6 +282,8 @@ private:
             endRegion(plan_.regions[region]);
         else if (what == End::stay)
             moved_.leaveDevice(region);
+        else if (what == End::absence)
+            moved_.bringBackEarly(region);
         else if constexpr (MovedStorages<Memory>::followsCopies)
             memory_.endCall(region);
     }

@@ -118,6 +118,30 @@ TEST(Offload, ATensorThatIsStillThereWhenBackwardBeginsStays)
 
 namespace {
 
+/// A call that makes and saves storages of these units.
+std::vector<PackId> callThatSaves(HandStep& step, ModuleId module, const std::vector<Bytes>& units)
+{
+    step.enter(module, {step.batch});
+    std::vector<PackId> packs;
+    for (const Bytes own : units) {
+        const StorageId made = step.make("A", own);
+        packs.push_back(step.pack(made));
+        step.free({made});
+    }
+    step.exit();
+    return packs;
+}
+
+/// The units after the loss, of 64 units, beyond those of then.
+std::vector<Bytes> afterLoss(const std::vector<Bytes>& all)
+{
+    const Bytes then = 14 + 64;
+    std::vector<Bytes> after;
+    for (auto total = std::ranges::find(all, then); total != all.end(); ++total)
+        after.push_back(*total - then);
+    return after;
+}
+
 /// Unpacks and releases saved tensors, the last one first.
 void backwardOf(HandStep& step, const std::vector<PackId>& packs)
 {
@@ -133,38 +157,41 @@ void backwardOf(HandStep& step, const std::vector<PackId>& packs)
 TEST(Offload, OfACallTheFirstStoragesMayComeBackEarly)
 {
     HandStep step;
-    const auto call = [&](ModuleId module, const std::vector<Bytes>& units) {
-        step.enter(module, {step.batch});
-        std::vector<PackId> packs;
-        for (const Bytes own : units) {
-            const StorageId made = step.make("A", own);
-            packs.push_back(step.pack(made));
-            step.free({made});
-        }
-        step.exit();
-        return packs;
-    };
-    const std::vector<PackId> first = call(blockId, {1, 2, 4}), second = call(otherId, {32});
+    const std::vector<PackId> first = callThatSaves(step, blockId, {1, 2, 4}),
+                              second = callThatSaves(step, otherId, {32});
     step.make("loss", 64);
     backwardOf(step, second);
     backwardOf(step, first);
     const StepTracePtr trace = step.finish();
-    const Bytes before = 14; // units
-    const auto inBackward = [&](int prefetch) { // after the loss
-        const std::vector<Bytes> all
-            = totals(predicted(trace, {offloaded(blockId, 0, 1, prefetch), offloaded(otherId)}));
-        const auto loss = std::ranges::find(all, before + 64);
-        EXPECT_NE(loss, all.end());
-        std::vector<Bytes> back;
-        for (auto total = loss; total != all.end(); ++total)
-            back.push_back(*total - before - 64);
-        return back;
+    const auto inBackward = [&](int prefetch) {
+        return afterLoss(totals(predicted(trace, {offloaded(blockId, 0, 1, prefetch), offloaded(otherId)})));
     };
     EXPECT_THAT(inBackward(0), ElementsAre(0, 32, 0, 4, 6, 7, 3, 1, 0));
     EXPECT_THAT(inBackward(1), ElementsAre(0, 32, 36, 4, 6, 7, 3, 1, 0)); // the last one, of 4 units, comes early
     EXPECT_THAT(inBackward(2), ElementsAre(0, 32, 36, 38, 6, 7, 3, 1, 0));
     EXPECT_THAT(inBackward(3), ElementsAre(0, 32, 36, 38, 39, 7, 3, 1, 0));
     EXPECT_EQ(inBackward(Offload::all), inBackward(3));
+}
+
+TEST(Offload, StoragesMayComeBackInTheMiddleOfALaterBackward)
+{
+    HandStep step;
+    const std::vector<PackId> first = callThatSaves(step, blockId, {4}), second = callThatSaves(step, otherId, {8, 16});
+    step.make("loss", 64);
+    backwardOf(step, second);
+    backwardOf(step, first);
+    const StepTracePtr trace = step.finish();
+    const auto inBackward = [&](int afterUnpacks, const CheckpointRegion& other) {
+        CheckpointRegion block = offloaded(blockId, 0, 1);
+        block.offload->afterUnpacks = afterUnpacks;
+        return afterLoss(totals(predicted(trace, {block, other})));
+    };
+    EXPECT_THAT(inBackward(0, offloaded(otherId)), ElementsAre(0, 16, 24, 28, 12, 4, 0));
+    EXPECT_THAT(inBackward(1, offloaded(otherId)), ElementsAre(0, 16, 24, 8, 12, 4, 0));
+    EXPECT_EQ(inBackward(2, offloaded(otherId)), inBackward(3, offloaded(otherId))); // with the own backward
+    EXPECT_THAT(inBackward(2, offloaded(otherId)), ElementsAre(0, 16, 24, 8, 0, 4, 0));
+    EXPECT_THAT(inBackward(0, {otherId}), ElementsAre(0, 4, 12, 28, 12, 4, 0)); // before the recomputation
+    EXPECT_THAT(inBackward(1, {otherId}), ElementsAre(0, 8, 24, 8, 12, 4, 0));
 }
 
 TEST(Offload, OnlyWhatNothingElseHoldsMoves)
@@ -253,6 +280,12 @@ TEST(Offload, PoliciesAreReadBackAsWritten)
     ASSERT_TRUE(early.ok()) << early.error().message;
     EXPECT_EQ(early->modules[0].offload->prefetch, 3);
     EXPECT_EQ(checkpointPlan(*model.trace(), *early)->at(0).offload, (Offload{1, 2, true, 3}));
+    CheckpointRegion inTheMiddle = offloaded(blockId, 1, 2, 3);
+    inTheMiddle.offload->afterUnpacks = 4;
+    ASSERT_TRUE(writePolicy(policyOf(model, {inTheMiddle, {otherId}}, plan), folder.path() / "middle.json").ok());
+    const Result<Policy> middle = readPolicy(folder.path() / "middle.json");
+    ASSERT_TRUE(middle.ok()) << middle.error().message;
+    EXPECT_EQ(checkpointPlan(*model.trace(), *middle)->at(0).offload, (Offload{1, 2, true, 3, 4}));
 
     Policy other = policy;
     other.modules[0].offload->saved = 7;

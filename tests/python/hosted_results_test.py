@@ -28,7 +28,7 @@ from applied_models import CASES  # noqa: E402
 from applied_plan_test import Program, gradients, on_cpu, record  # noqa: E402
 from torch import nn  # noqa: E402
 from torch_headroom import PolicyError, apply, remove  # noqa: E402
-from torch_headroom._apply import offload  # noqa: E402
+from torch_headroom._apply import pinned  # noqa: E402
 from late_copies import Compute, Late  # noqa: E402
 
 SEEDS = 4
@@ -45,7 +45,7 @@ class OnTheCpu(unittest.TestCase):
         self.addCleanup(torch.use_deterministic_algorithms, False)
 
     def late(self):
-        return unittest.mock.patch.object(offload, "Cuda", Late)
+        return unittest.mock.patch.object(pinned, "Cuda", Late)
 
 
 class Plans(OnTheCpu):
@@ -158,7 +158,7 @@ OPS = ["aten.exp.default", "aten.exp.default", "aten.gt.Scalar", "aten.sin.defau
 
 
 def entry(name, hosted, saved=(), wait=0, ahead=0, **more):
-    """The policy of a Twice; `hosted` and `saved` are (op, index). `more`: prefetch, arguments."""
+    """The policy of a Twice; `hosted` and `saved` are (op, index). `more`: prefetch, after_unpacks, arguments."""
     ops = [{"op": op, "index": OPS[:place].count(op)} for place, op in enumerate(OPS)]
     for op in ops:
         key = op["op"].split(".")[1], op["index"]
@@ -209,6 +209,16 @@ class Values(OnTheCpu):
                 model = apply(net(), self.written(*(entry(name, hosted, ahead=1, prefetch=prefetch) for name in "12")))
                 for _ in range(3):
                     self.assertEqualToTheBit(plain, self.step(model))
+
+    def test_results_come_in_the_middle_of_a_later_recomputation(self):
+        plain = self.step(net())
+        for hosted in ([("exp", 0)], []):
+            for after in range(5):
+                with self.subTest(hosted=hosted, after=after), self.late():
+                    entries = [entry(name, hosted, (), 0, 1, arguments=[0], after_unpacks=after) for name in "12"]
+                    model = apply(net(), self.written(*entries))
+                    for _ in range(3):
+                        self.assertEqualToTheBit(plain, self.step(model))
 
     def test_arguments(self):
         """The argument of each module is the result of the module before, and no other argument exists."""

@@ -85,7 +85,7 @@ class Copies(TorchDispatchMode):
 
 
 class Late:
-    """The CPU in place of a GPU, for offload.Cuda."""
+    """The CPU in place of a GPU, for pinned.Cuda."""
 
     type = "cpu"
     Stream = LateStream

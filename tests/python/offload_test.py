@@ -26,7 +26,7 @@ from torch.multiprocessing.reductions import StorageWeakRef  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 from torch_headroom import PolicyError, apply, remove  # noqa: E402
-from torch_headroom._apply import offload  # noqa: E402
+from torch_headroom._apply import offload, pinned  # noqa: E402
 from torch_headroom._apply.recompute import region_of  # noqa: E402
 from torch_headroom._modules import without_compilation  # noqa: E402
 from late_copies import Compute, Late  # noqa: E402
@@ -78,7 +78,8 @@ class Saved:
 
 
 def entry(net, name, tensors=None, wait=0, ahead=0, x=None, saved=None, **more):
-    """The policy of a module, as the planner writes it; all tensors that can move, move. `more`: prefetch."""
+    """The policy of a module, as the planner writes it; all tensors that can move, move. `more`: prefetch,
+    after_unpacks."""
     found = Saved(net.get_submodule(name), (batch() if x is None else x).requires_grad_())
     return {"fqn": f"{type(net).__name__}.{name}", "discard_ratio": 0, "ops": [],
             "offload": {"tensors": found.moving() if tensors is None else tensors, "wait": wait, "ahead": ahead,
@@ -122,7 +123,7 @@ class OnTheCpu(OffloadTest):
     def setUp(self):
         super().setUp()
         Late.copied, Late.made, Late.compute = [], [], Compute()
-        patch = unittest.mock.patch.object(offload, "Cuda", Late)
+        patch = unittest.mock.patch.object(pinned, "Cuda", Late)
         patch.start()
         self.addCleanup(patch.stop)
         # New memory is NaN, so that a copy that comes too late changes the gradients.
@@ -159,6 +160,12 @@ class Values(OnTheCpu):
             for ahead in (0, 1, 3):
                 with self.subTest(prefetch=prefetch, ahead=ahead):
                     self.check(model, ["0", "1", "2", "3"], ahead=ahead, prefetch=prefetch)
+
+    def test_storages_come_in_the_middle_of_a_later_backward(self):
+        for after in range(6):
+            for ahead in (0, 1, 3):
+                with self.subTest(after=after, ahead=ahead):
+                    self.check(model, ["0", "1", "2", "3"], ahead=ahead, after_unpacks=after)
 
     def test_autocast(self):
         def inside(net):
@@ -689,6 +696,7 @@ class Refusals(OnTheCpu):
         for key, value, sentence in (
                 ("ahead", -1, f".ahead: {number}"), ("wait", 1.0, f".wait: {number}"),
                 ("prefetch", -1, f".prefetch: {number}"), ("prefetch", "all", f".prefetch: {number}"),
+                ("after_unpacks", -1, f".after_unpacks: {number}"), ("after_unpacks", 0.5, f".after_unpacks: {number}"),
                 ("saved", True, f".saved: {number}"), ("saved", None, f".saved: {number}"),
                 ("tensors", {}, ".tensors: expected a list"),
                 ("tensors", [1, 0], ".tensors: expected ascending whole numbers from 0 to below 5"),

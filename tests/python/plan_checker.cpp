@@ -91,6 +91,8 @@ Offload drawOffload(std::mt19937& draw)
     Offload offload{static_cast<int>(draw() % 3), static_cast<int>(draw() % 3)};
     if (draw() % 2 != 0)
         offload.prefetch = static_cast<int>(draw() % 4);
+    if (draw() % 2 != 0)
+        offload.afterUnpacks = static_cast<int>(draw() % 6);
     return offload;
 }
 

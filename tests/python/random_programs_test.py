@@ -28,7 +28,7 @@ torch = support.simulated("a100-80gb")
 import torch._dynamo  # noqa: E402, F401  # the first optimizer imports it, too late for gc.freeze()
 import torch_headroom  # noqa: E402
 from torch_headroom import _modules  # noqa: E402
-from torch_headroom._apply import offload  # noqa: E402
+from torch_headroom._apply import pinned  # noqa: E402
 from torch_headroom._apply.apply import MemoryWatch  # noqa: E402
 from random_program import Program  # noqa: E402
 from late_copies import Compute, Late  # noqa: E402
@@ -126,7 +126,7 @@ def check_late_gradients(seed, policy, tally):
     expected = gradients(seed)
     Late.copied, Late.made, Late.compute = [], [], Compute()
     try:
-        with unittest.mock.patch.object(offload, "Cuda", Late):
+        with unittest.mock.patch.object(pinned, "Cuda", Late):
             found = gradients(seed, policy)
     except torch_headroom.PolicyError:
         tally.refused_on_cpu += 1

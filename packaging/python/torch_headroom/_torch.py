@@ -229,9 +229,15 @@ def in_transform():
     return torch._C._functorch.maybe_current_level() is not None
 
 
+def saved_tensor_hooks():
+    """Returns the functions that receive what autograd saves now, and give the tensors back; None: autograd keeps the
+    tensors itself."""
+    return torch._C._autograd._top_saved_tensors_default_hooks(True)
+
+
 def pack_hook():
-    """Returns the function that receives what autograd saves now; None: autograd keeps the tensors itself."""
-    hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    """Returns the first of saved_tensor_hooks(), or None."""
+    hooks = saved_tensor_hooks()
     return None if hooks is None else hooks[0]
 
 

@@ -7,7 +7,8 @@ The forward runs inside of saved_tensors_hooks(), and nothing else changes. A ca
 calls are numbered over all modules of a policy, checkpointed ones too. A storage that moves is copied to the host at once, on a
 stream beside the compute stream. The storage leaves the device at the end of the forward of the call that is `wait`
 calls later. The first unpack of a call brings back the storages of this call, and of each earlier call that is at most
-`ahead` calls away the first `prefetch` storages. Streams wait for events, the CPU never does.
+`ahead` calls away the first `prefetch` storages. The storages of the earlier call that is `ahead` calls away wait until
+the call has unpacked `after_unpacks` tensors and needs another one. Streams wait for events, the CPU never does.
 
 What a checkpointed module keeps for its recomputation goes the same way (HostedCall): arguments from the begin of the
 call on, results of ops from the op on, until the module runs again.
@@ -26,28 +27,11 @@ import torch
 from torch.utils._pytree import tree_map
 
 from .._modules import tensors_of
-from .._torch import in_transform, untraced
+from .._torch import in_transform, saved_tensor_hooks, untraced
+from . import pinned
 from .held import compare_versions, parts_of, version_of
 from .policy import ModulePolicy, PolicyError
 from .region import OFFLOADED_IN_A_GRAPH, PlannedModule
-
-
-class Cuda:
-    """What offload needs of the device type with the tensors that move. Tests replace this class for the CPU."""
-
-    type = "cuda"
-    is_available = staticmethod(torch.cuda.is_available)
-    Stream = torch.cuda.Stream
-    current_stream = staticmethod(torch.cuda.current_stream)
-
-    @staticmethod
-    def current_id(index):
-        """Returns a number for the current stream of a device, faster than current_stream()."""
-        return torch._C._cuda_getCurrentRawStream(index)
-
-    @staticmethod
-    def pinned(nbytes):
-        return torch.empty(nbytes, dtype=torch.uint8, device="cpu", pin_memory=True)
 
 
 class OffloadedModule(PlannedModule):
@@ -110,7 +94,8 @@ class Offloads:
 
     def __init__(self):
         self.ahead = 0  # the largest of all modules
-        self.cards = {}  # device -> _Card
+        self.after_unpacks = set()  # of all modules, without 0
+        self.cards = {}  # device -> pinned.Card
         self.lock = threading.RLock()  # held while storages come back: each device has its own thread in backward
         self.on_device = {}  # storage -> weak reference to its _Storage, until the storage leaves
         self._leaving = []  # (call at the end of which storages leave, weak references to the storages)
@@ -119,10 +104,11 @@ class Offloads:
 
     def expect(self, source, fqn, offload):
         """Called for each module with tensors that move. Raises PolicyError without CUDA."""
-        if not Cuda.is_available():
+        if not pinned.Cuda.is_available():
             raise PolicyError(f"{source}: module {fqn}: saved tensors go to pinned host memory, and that needs "
                               f"CUDA: train on a GPU, or plan with --pin {fqn}=save")
         self.ahead = max(self.ahead, offload.ahead)
+        self.after_unpacks |= {offload.after_unpacks} - {0}
 
     def hosted_by(self, module):
         """Returns the object for what a call of a checkpointed module moves; None: nothing moves."""
@@ -158,13 +144,40 @@ class Offloads:
                 if storage is not None and storage.last <= number:
                     storage.leave()
 
-    def bring_back(self, number):
-        """Called at the first unpack of the call `number`."""
+    def counting_unpacks(self, call):
+        """Returns a context for the forward of a checkpointed call, inside of the checkpoint's hooks."""
+        hooks = saved_tensor_hooks()
+        if not self.after_unpacks or hooks is None:
+            return contextlib.nullcontext()
+        pack, unpack = hooks
+
+        def pack_counted(tensor):
+            return _Counted(pack(tensor))
+
+        def unpack_counted(handle):
+            self.unpacks(call, handle)
+            return unpack(handle.packed)
+
+        return torch.autograd.graph.saved_tensors_hooks(untraced(pack_counted), untraced(unpack_counted))
+
+    def unpacks(self, call, handle):
+        """Called before the backward of a call unpacks a tensor."""
+        if handle.unpacked:
+            return
+        handle.unpacked = True
+        if call.unpacked in self.after_unpacks:
+            self.bring_back(call.number, call.unpacked)
+        call.unpacked += 1
+
+    def bring_back(self, number, unpacked=0):
+        """Called at the first unpack of the call `number`, and when the call has unpacked so many tensors and needs
+        another one."""
         with self.lock:
             for earlier in range(number, number - self.ahead - 1, -1):
                 known = self._calls.get(earlier)
                 call = known and known()
-                if call is not None and earlier + call.offload.ahead >= number:
+                ahead = -1 if call is None else earlier + call.offload.ahead - number
+                if ahead > 0 or (ahead == 0 and (earlier == number or call.offload.after_unpacks == unpacked)):
                     storages = call.storages if call.is_checkpointed else call.storages[::-1]
                     for storage in storages[call.back:None if earlier == number else call.offload.prefetch]:
                         call.back += 1
@@ -175,7 +188,7 @@ class Offloads:
     def card(self, device):
         card = self.cards.get(device)
         if card is None:
-            card = self.cards[device] = _Card(device)
+            card = self.cards[device] = pinned.Card(device)
         return card
 
 
@@ -183,7 +196,7 @@ class _Call:
     """A forward of an offloaded module. The handles that autograd keeps hold the call."""
 
     is_checkpointed = False
-    __slots__ = ("module", "offload", "number", "packs", "moving", "storages", "difference", "begun", "back",
+    __slots__ = ("module", "offload", "number", "packs", "moving", "storages", "difference", "begun", "unpacked", "back",
                  "__weakref__")
 
     def __init__(self, module):
@@ -195,6 +208,7 @@ class _Call:
         self.storages = []  # weak references in the order of the first packs
         self.difference = None  # sentence: how the call differs from the recording
         self.begun = False  # backward has unpacked a tensor
+        self.unpacked = 0  # number of tensors
         self.back = 0  # number of storages that were brought back
 
     def pack(self, tensor):
@@ -221,7 +235,7 @@ class _Call:
         if storage is None:
             try:
                 storage = _Storage(offloads, tensor)
-            except _NoPinnedMemory as error:
+            except pinned.NoPinnedMemory as error:
                 self.module.refuse(str(error))
         elif not storage.is_as_saved_for(tensor):
             return self.differs(f"the memory of the saved tensor {place} of the forward is changed in place after "
@@ -270,7 +284,7 @@ class HostedCall:
         found = {}  # key of a storage -> tensors, in the order of a recording
         for tensor in tensors_of((args, kwargs)) if self.offload.arguments else ():
             for part in parts_of(tensor):
-                if part.device.type == Cuda.type and part.layout is torch.strided and part.untyped_storage().nbytes():
+                if part.device.type == pinned.Cuda.type and part.layout is torch.strided and part.untyped_storage().nbytes():
                     found.setdefault(part.untyped_storage()._cdata, []).append(tensor)
         keys, moving = list(found), []
         for number in self.offload.arguments:
@@ -288,7 +302,7 @@ class HostedCall:
         """Begins to move a tensor. Returns the storage."""
         try:
             storage = _Storage(self._offloads, tensor, is_shared)
-        except _NoPinnedMemory as error:
+        except pinned.NoPinnedMemory as error:
             self._module.refuse(str(error))
         self.storages.append(weakref.ref(storage))
         return storage
@@ -355,16 +369,28 @@ def _unpack(handle):
     call = handle.call
     if not call.begun:
         call.begin_backward()
+    if not call.is_checkpointed and call.module.offloads.after_unpacks:
+        call.module.offloads.unpacks(call, handle)
     return handle.tensor()
+
+
+class _Counted:
+    """What a checkpoint keeps for a saved tensor."""
+
+    __slots__ = ("packed", "unpacked")
+
+    def __init__(self, packed):
+        self.packed, self.unpacked = packed, False
 
 
 class _Kept:
     """A handle of a tensor that stays on the device. Autograd compares versions only without hooks."""
 
-    __slots__ = ("call", "_tensor", "_version")
+    __slots__ = ("call", "unpacked", "_tensor", "_version")
 
     def __init__(self, call, tensor):
         self.call = call
+        self.unpacked = False
         # A result of an op holds the op's node, which holds this handle. Leaves hold nothing.
         self._tensor = tensor if tensor.is_leaf else tensor.detach()
         self._version = version_of(tensor)
@@ -377,10 +403,11 @@ class _Kept:
 class _Moved:
     """A handle of a tensor that moves: a view of the storage."""
 
-    __slots__ = ("call", "_storage", "_dtype", "_place")
+    __slots__ = ("call", "unpacked", "_storage", "_dtype", "_place")
 
     def __init__(self, call, storage, tensor):
         self.call = call
+        self.unpacked = False
         self._storage = storage
         self._dtype = tensor.dtype
         self._place = tensor.storage_offset(), tensor.size(), tensor.stride()
@@ -477,70 +504,13 @@ class _Storage:
                 self._forget()
 
 
-class _NoPinnedMemory(Exception):
-    """Raised if the host has no pinned memory left. `str()` is a sentence."""
-
-
-class _Card:
-    """The streams for copies of one device, and pinned buffers by number of bytes."""
-
-    def __init__(self, device):
-        self._device = device
-        self._out, self._in = Cuda.Stream(device), Cuda.Stream(device)
-        self._computes = {}  # number of a stream -> stream
-        self._free = {}  # bytes -> [(buffer, event of the last copy from the buffer, or None)]
-
-    def compute(self):
-        """Returns the current stream."""
-        number = Cuda.current_id(self._device.index)
-        stream = self._computes.get(number)
-        if stream is None:
-            stream = self._computes[number] = Cuda.current_stream(self._device)
-        return stream
-
-    def buffer(self, nbytes):
-        """Returns a buffer that copy_out() may write."""
-        free = self._free.get(nbytes)
-        if free:
-            buffer, read = free.pop()
-            if read is not None:
-                self._out.wait_event(read)
-            return buffer
-        try:
-            return Cuda.pinned(nbytes).untyped_storage()
-        except RuntimeError as error:
-            reason = str(error).partition("\n")[0]
-            raise _NoPinnedMemory(f"{nbytes:,} bytes of pinned host memory are not to be had ({reason})") from error
-
-    def give_back(self, buffer, read=None):
-        """`read` is the event of a copy from the buffer. The stream of copy_out() orders copies into the buffer."""
-        self._free.setdefault(buffer.nbytes(), []).append((buffer, read))
-
-    def copy_out(self, storage, buffer, compute):
-        """Begins to copy a storage into a buffer. Returns the event of the copy."""
-        self._out.wait_event(compute.record_event())
-        with self._out:
-            buffer.copy_(storage, True)
-        return self._out.record_event()
-
-    def copy_in(self, buffer, written, compute):
-        """Begins to copy a buffer into a new block. `written` is the event of copy_out(). Returns the block's storage
-        and the event of the copy."""
-        block = torch.empty(buffer.nbytes(), dtype=torch.uint8, device=self._device).untyped_storage()
-        self._in.wait_event(compute.record_event())
-        self._in.wait_event(written)
-        with self._in:
-            block.copy_(buffer, True)
-        return block, self._in.record_event()
-
-
 def _obstacle(tensor):
     """Returns what a tensor is that cannot move; None: the tensor moves."""
     if type(tensor) is not torch.Tensor:
         return f"a {type(tensor).__name__}"
     if isinstance(tensor._base, torch.nn.Parameter):
         return "a view of a Parameter"
-    if tensor.device.type != Cuda.type:
+    if tensor.device.type != pinned.Cuda.type:
         return f"on the device {tensor.device}"
     if tensor.layout is not torch.strided or tensor.is_nested or tensor.is_quantized:
         return "sparse, nested or quantized"

@@ -46,18 +46,20 @@ class Offload:
     wait: int  # number of calls until the end of which a tensor stays on the device
     ahead: int  # number of calls before its own backward at which a tensor comes back
     prefetch: int | None  # number of storages that come back early, the others with its own backward; None: all
+    after_unpacks: int = 0  # number of tensors that the backward `ahead` calls before its own unpacks until then
 
 
 @dataclass(frozen=True)
 class Hosted:
     """What a checkpointed module keeps for the recomputation and sends to pinned host memory (offload.py). `wait`,
-    `ahead` and `prefetch` are as of Offload."""
+    `ahead`, `prefetch` and `after_unpacks` are as of Offload."""
 
     ops: frozenset  # a part of ModulePolicy.saved, with outputs that move
     arguments: tuple  # arguments that move, as numbers among the storages on the GPU that are arguments, in order
     wait: int
     ahead: int
     prefetch: int | None
+    after_unpacks: int = 0
 
 
 @dataclass(frozen=True)
@@ -236,9 +238,10 @@ class _Reader:
         return tuple(numbers)
 
     def times(self, entry, where):
-        """Returns when tensors leave the device and come back: wait, ahead, prefetch."""
+        """Returns when tensors leave the device and come back: wait, ahead, prefetch, after_unpacks."""
         prefetch = self.count(entry, where, "prefetch") if "prefetch" in entry else None
-        return self.count(entry, where, "wait"), self.count(entry, where, "ahead"), prefetch
+        after_unpacks = self.count(entry, where, "after_unpacks") if "after_unpacks" in entry else 0
+        return self.count(entry, where, "wait"), self.count(entry, where, "ahead"), prefetch, after_unpacks
 
     def count(self, entry, where, key):
         value = entry.get(key)

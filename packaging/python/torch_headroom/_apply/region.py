@@ -308,6 +308,7 @@ class _Call:
         self._attributes, self._parameters = Attributes(module), Parameters(module)
         self.watched = not region.settled or any(held.path not in region.read for held in self._attributes.tensors)
         self.number = None  # of the forward, among the calls of the policy's modules that save a tensor
+        self.unpacked = 0  # as of offload._Call, inside of counting_unpacks()
         self._unread = {}  # storage -> tensors
         self._hook = self._depth = None  # in the forward: pack_hook() of the checkpoint, running.calls
         if self.watched:
@@ -369,7 +370,7 @@ class _Call:
             self._hook, self._depth = pack_hook(), running.calls
             (args, kwargs), self._first = self._first, None
             try:
-                with self._attributes.drawn():
+                with self._attributes.drawn(), self._region.applied.offloads.counting_unpacks(self):
                     result = self._forward(*args, **kwargs)
                 if saves_in_checkpoint(self._hook):
                     self.number = self._region.applied.offloads.begin(self.hosted)
