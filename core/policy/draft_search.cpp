@@ -195,7 +195,7 @@ void DraftSearch::approach(Draft& draft, const OptionShares& lean, const SearchL
                 best = std::move(next);
         }
         if (!best)
-            return;
+            break;
         draft = *std::move(best);
     }
     measure(draft);

@@ -80,8 +80,10 @@ public:
             return std::optional<PlanAnswer>();
         const double msPerGiB = cases_.front().relaxed.msPerGiB;
         RETURN_IF_ERROR(search([this](Bytes budget, const CopyLimits& copies) { return near(budget, copies); }));
-        if (!best_ && !offload_.leanest.empty())
+        if (!best_ && !offload_.leanest.empty()) {
+            RETURN_IF_ERROR(tryUnchanged(offload_.leanest, atMost));
             RETURN_IF_ERROR(take(offload_.rows.planOf(offload_.leanest)));
+        }
         RETURN_IF_ERROR(recomputeAlone());
         RETURN_IF_ERROR(searchCounts());
         RETURN_IF_ERROR(searchChain());
@@ -434,8 +436,8 @@ private:
     double msPerByte_ = 0; ///< largest price of memory in a relaxation
     double boundMs_ = 0;
     bool isLonger_ = false; ///< the search goes on after a shorter one
-    RowHints hints_; ///< of proposals, from the case with the lowest bound
-    OptionShares relaxed_; ///< the same
+    RowHints hints_; ///< of proposals, with the options of all cases
+    OptionShares relaxed_; ///< of the case with the lowest bound
     std::optional<OptionShares> draft_; ///< the best plan of the rows that fits
     double draftMs_ = std::numeric_limits<double>::infinity(); ///< of draft_
     std::vector<Case> cases_; ///< every plan that fits is one of these

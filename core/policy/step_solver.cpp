@@ -404,6 +404,7 @@ Result<const StepSolver::OffloadProblem*> StepSolver::offloadProblem(const std::
         offload_->leastPeak = minMemoryPlan_.timeline->peak;
         const SearchLimit limit = SearchLimit::after(leastMemoryLimitMs, stop);
         offload_->leanest = minMemoryInRows(offload_->rows, offload_->leastPeak, limit);
+        std::ranges::sort(offload_->leanest, {}, [](const auto& share) { return share.first.arc; });
         if (!offload_->leanest.empty()) {
             ASSIGN_OR_RETURN(const PlanAnswer lean, predicted(offload_->rows.planOf(offload_->leanest)));
             offload_->leastPeak = std::min(offload_->leastPeak, lean.timeline->peak);

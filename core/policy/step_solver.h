@@ -70,7 +70,8 @@ private:
         /// What the linear relaxations of some budgets need; ascending by budget. Searches at budgets between start
         /// from there, so that the plan of a budget does not depend on the budgets asked for before.
         std::vector<std::pair<Bytes, RowHints>> hints;
-        OptionShares leanest; ///< the plan of least peak; empty: no plan takes less than minMemoryPlan()
+        /// The plan of least peak, in the order of the chain; empty: no plan takes less than minMemoryPlan().
+        OptionShares leanest;
         Bytes leastPeak = 0; ///< leastWithOffload()
 
         void findHints(Bytes most, const std::stop_token& stop); ///< at budgets of up to `most`

@@ -615,6 +615,25 @@ TEST(OffloadPlan, IsFoundBesideACheckpointOfAWholeStack)
     EXPECT_GT(offloaded, 0);
 }
 
+TEST(OffloadPlan, IsFoundAtEveryBudgetFromTheLeastOn)
+{
+    // Below the least memory of recomputation, few plans fit.
+    const StepTracePtr trace = recorded("efficientnet_b0_h100");
+    const StepPlanner planner = *StepPlanner::create(trace);
+    PlanRequest request;
+    request.budget = 1;
+    const Bytes leastAlone = planner.solve(request)->plan.leastBudget;
+    request.offload = true;
+    const Bytes least = planner.solve(request)->plan.leastBudget;
+    ASSERT_LT(least, leastAlone);
+    for (const double share : {0.0, 0.2, 0.4, 0.6, 0.8}) {
+        request.budget = least + static_cast<Bytes>(share * static_cast<double>(leastAlone - least));
+        const Result<PlanAnswer> found = planner.solve(request, {}, 100);
+        ASSERT_TRUE(found.ok()) << found.error().message;
+        EXPECT_TRUE(found->fits()) << share;
+    }
+}
+
 TEST(OffloadPlan, TheGapIsToPlansThatOffload)
 {
     const StepTracePtr trace = recorded("lora_3L_h100");

@@ -30,6 +30,20 @@ def swin_t():
         model(torch.randn(64, 3, 224, 224, device="cuda")), torch.randint(0, 1000, (64,), device="cuda"))
 
 
+def efficientnet_b0():
+    """torchvision's EfficientNet-B0, 256 of 224², autocast to bfloat16."""
+    from torchvision.models import efficientnet_b0 as create
+
+    model = create()
+
+    def loss():
+        images, labels = torch.randn(256, 3, 224, 224, device="cuda"), torch.randint(0, 1000, (256,), device="cuda")
+        with torch.autocast("cuda", torch.bfloat16):
+            return torch.nn.functional.cross_entropy(model(images), labels)
+
+    return model, loss
+
+
 def llama_1b_lora():
     """PEFT's LoRA with dropout on all linear layers of transformers' Llama, the size of 3.2 1B in bfloat16, 4 of 1024."""
     from peft import LoraConfig, get_peft_model
