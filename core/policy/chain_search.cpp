@@ -17,6 +17,7 @@ namespace headroom {
 namespace {
 
 constexpr float unitTolerance = 3e-3F; ///< of a memory constraint, in units: sums of floats are not exact
+constexpr double msTolerance = 1e-6; ///< of a bound: sums are not exact
 constexpr float similarUnits = 0.1F; ///< so much more memory may a partial plan take that replaces another one
 constexpr double similarShare = 0.02; ///< the same for time, as a share of the time above the relaxation's
 constexpr double leastSimilar = 0.1; ///< both for a bound, at first, in times
@@ -89,7 +90,7 @@ public:
     {
         double least = belowMs_;
         for (const PartialPlan& plan : layers_.back().list)
-            least = std::min(least, std::max(timeOf(plan), costs_.boundMs + plan.reduced));
+            least = std::min(least, std::max(timeOf(plan), costs_.boundMs + plan.reduced) - msTolerance);
         return {least, !isCut_};
     }
 
