@@ -21,7 +21,7 @@ namespace headroom {
 ///   with m + ahead >= n, later calls first; of an offloaded call the storages that were packed last come first, of a
 ///   checkpointed call the arguments and then the outputs of the first op. Of a call m < n only the first
 ///   Offload::prefetch storages come; with m + ahead == n, when call n has unpacked Offload::afterUnpacks packs and
-///   unpacks another one (Region::back). A storage that is on the device by then just stays.
+///   unpacks another one (Region::back), again later calls first. A storage that is on the device by then just stays.
 /// - A storage that came back is held until autograd has released all packs of the storage, or until the recomputation
 ///   takes the output of the hosted op; an argument until autograd has released all packs of the call.
 ///

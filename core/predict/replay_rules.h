@@ -96,7 +96,11 @@ public:
             if (!region.offload)
                 ends_.emplace_back(region.end, End::region, i);
         }
-        std::ranges::sort(ends_);
+        const auto order = [](const auto& ending) { // of what comes back, later calls first
+            const auto [event, what, region] = ending;
+            return std::tuple(event, what, what == End::absence ? none - region : region);
+        };
+        std::ranges::sort(ends_, {}, order);
         nextEnd_ = std::get<0>(ends_.front());
         passes_.resize(plan.regions.size());
     }

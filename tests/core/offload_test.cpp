@@ -194,6 +194,21 @@ TEST(Offload, StoragesMayComeBackInTheMiddleOfALaterBackward)
     EXPECT_THAT(inBackward(1, {otherId}), ElementsAre(0, 8, 24, 8, 12, 4, 0));
 }
 
+TEST(Offload, InTheMiddleOfABackwardTheStoragesOfLaterCallsComeFirst)
+{
+    HandStep step;
+    const std::vector<PackId> first = callThatSaves(step, blockId, {4}), second = callThatSaves(step, otherId, {8, 2}),
+                              third = callThatSaves(step, otherId, {16, 32});
+    step.make("loss", 64);
+    backwardOf(step, third);
+    backwardOf(step, second);
+    backwardOf(step, first);
+    CheckpointPlan plan{offloaded(blockId, 0, 2), offloaded(otherId, 0, 1)};
+    plan[0].offload->afterUnpacks = plan[1].offload->afterUnpacks = 1;
+    EXPECT_THAT(afterLoss(totals(predicted(step.finish(), plan))),
+                ElementsAre(0, 32, 48, 16, 18, 26, 30, 14, 12, 4, 0));
+}
+
 TEST(Offload, OnlyWhatNothingElseHoldsMoves)
 {
     HandStep step;
