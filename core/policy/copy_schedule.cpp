@@ -170,10 +170,7 @@ CopySchedule::CopySchedule(const StepModel& model, const EventTimes& times, cons
 std::vector<CopySchedule::Moment> CopySchedule::momentsOf(const StepIndex& index, const StepIndex::Call& call,
                                                           const EventTimes& times)
 {
-    std::vector<std::uint32_t> events(index.unpackEvent.begin() + call.firstPack,
-                                      index.unpackEvent.begin() + call.endPack);
-    std::erase(events, StepIndex::never);
-    std::ranges::sort(events);
+    const std::vector<std::uint32_t> events = unpacksOf(index, call.firstPack, call.endPack);
     std::vector<Moment> moments;
     const auto msOf = [&](std::uint32_t event) { return times.gpuMs[event] - times.gpuMs[events.front()]; };
     for (std::size_t number = 0; number < events.size(); ++number)

@@ -177,8 +177,7 @@ private:
         for (std::size_t number = 0; number < calls_.size(); ++number)
             if (calls_[number].bytes > 0 && calls_[number].call->firstUnpack != StepIndex::never)
                 order.push_back(number);
-        const auto unpackOf = [&](std::size_t number) { return calls_[number].call->firstUnpack; };
-        std::ranges::sort(order, std::ranges::greater(), unpackOf);
+        std::ranges::sort(order, std::ranges::greater(), [this](std::size_t number) { return unpackOf(number); });
         std::size_t moments = 0;
         for (Numbered& call : calls_) {
             call.firstRoom = moments;
@@ -205,6 +204,20 @@ private:
         clockBack(order);
     }
 
+    std::uint32_t unpackOf(std::size_t call) const { return calls_[call].call->firstUnpack; }
+
+    /// Bytes that may be back early from a moment of a call's backward until the next moment, or the next backward.
+    double& roomAt(std::size_t call, std::size_t moment)
+    {
+        const std::vector<Moment>& moments = calls_[call].call->moments;
+        double& room = room_[calls_[call].firstRoom + moment];
+        if (room == unknownRoom) {
+            const std::uint32_t next = moment + 1 < moments.size() ? moments[moment + 1].event : StepIndex::never;
+            room = std::max(0.0, leftIn(moments[moment].event, std::min(next, unpackOf(call - 1))));
+        }
+        return room;
+    }
+
     /// The begin of a call's copies back: with the call's own backward, or in the backward of a later call.
     struct Early
     {
@@ -219,7 +232,6 @@ private:
     Early earlyOf(std::size_t number, double latest, double nextMs, bool isFine)
     {
         const Numbered& own = calls_[number];
-        const auto unpackOf = [&](std::size_t call) { return calls_[call].call->firstUnpack; };
         Early best{number, 0, Offload::all, 0, own.beginMs, own.beginMs - latest};
         double fits = noLimit; // bytes
         for (std::size_t call = number + 1;
@@ -228,14 +240,7 @@ private:
             for (std::size_t moment = moments.size(); best.lateMs > 0 && moment-- > 0;) {
                 if (moments[moment].event >= unpackOf(call - 1)) // the backwards of the calls overlap
                     continue;
-                double& room = room_[calls_[call].firstRoom + moment];
-                if (room == unknownRoom)
-                    room = std::max(
-                        0.0,
-                        leftIn(moments[moment].event,
-                               std::min(moment + 1 < moments.size() ? moments[moment + 1].event : StepIndex::never,
-                                        unpackOf(call - 1))));
-                fits = std::min(fits, room);
+                fits = std::min(fits, roomAt(call, moment));
                 const auto [storages, bytes] = firstWithin(own, fits);
                 if (storages == 0)
                     return best;

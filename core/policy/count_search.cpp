@@ -67,8 +67,10 @@ public:
         for (const std::size_t direction : {0, 1})
             addExceededCopies(direction, plan);
         const PlanMemory memory(problem_, RowProblem::Memory::atLeast, plan);
-        if (static_cast<double>(memory.highest() - budget_) > leastExceeded * unit_)
-            addMemoryRow(memory.highestEvent());
+        const std::uint32_t event = memory.highestEvent();
+        if (static_cast<double>(memory.highest() - budget_) > leastExceeded * unit_
+            && std::ranges::find(memory_, event, &RowProblem::Row::event) == memory_.end())
+            addMemoryRow(event);
     }
 
     /// The columns of the rows so far.

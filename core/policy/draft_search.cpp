@@ -190,7 +190,6 @@ void DraftSearch::approach(Draft& draft, const OptionShares& lean, const SearchL
             const auto place = next.options.begin() + (own.data() - draft.options.data());
             next.options.insert(next.options.erase(place, place + std::ssize(own)), to.begin(), to.end());
             next.excess = next.memory.highest() - budget_;
-            next.ms = recomputeMs(next.options);
             if (next.excess < draft.excess && (!best || next.excess < best->excess))
                 best = std::move(next);
         }

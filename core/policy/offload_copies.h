@@ -182,7 +182,7 @@ private:
     {
         std::uint32_t event = 0;
         double ms = 0; ///< time from the begin of the backward
-        int afterUnpacks = 0; ///< Offload
+        int afterUnpacks = 0; ///< Offload::afterUnpacks
     };
     /// A call of a module that may move tensors, or only count.
     struct Call

@@ -82,6 +82,7 @@ public:
     const std::optional<SharedArgument>& shared() const { return options_->shared; } ///< the largest; nullopt: none
     RowProblem withHeld() const; ///< the problem of plans that hold the shared argument
     RowProblem withoutHeld() const; ///< the problem of all other plans
+    /// Whether plans of this problem may have the option.
     bool has(const ArcOption& option) const { return !isWithoutHeld_ || !isHolder(option); }
 
 private:

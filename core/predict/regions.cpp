@@ -184,15 +184,6 @@ std::vector<StorageId> argumentsOf(const StepTrace& trace, CallId call)
     return arguments;
 }
 
-/// The event at which the backward of a call needs another saved tensor after `unpacked` ones; none: needs no other.
-std::uint32_t unpackOf(const StepIndex& index, const Region& call, std::size_t unpacked)
-{
-    std::vector<std::uint32_t> events(index.unpackEvent.begin() + call.firstPack,
-                                      index.unpackEvent.begin() + call.endPack);
-    std::ranges::sort(events);
-    return unpacked < events.size() && events[unpacked] != StepIndex::never ? events[unpacked] : Region::none;
-}
-
 /// Numbers the calls, and finds the storages that the calls move, and when. `regions` are in the order of the calls;
 /// `hosted`: by op.
 void findMoved(const StepTrace& trace, const StepIndex& index, const std::vector<bool>& hosted, Regions& result)
@@ -246,9 +237,12 @@ void findMoved(const StepTrace& trace, const StepIndex& index, const std::vector
     for (Region& region : result.regions)
         if (region.moves() && region.moves()->afterUnpacks > 0)
             if (const std::size_t with = region.number + static_cast<std::size_t>(region.moves()->ahead);
-                with < result.numbered.size())
-                region.back = unpackOf(index, result.regions[result.numbered[with]],
-                                       static_cast<std::size_t>(region.moves()->afterUnpacks));
+                with < result.numbered.size()) {
+                const Region& later = result.regions[result.numbered[with]];
+                const std::vector<std::uint32_t> unpacks = unpacksOf(index, later.firstPack, later.endPack);
+                if (const auto after = static_cast<std::size_t>(region.moves()->afterUnpacks); after < unpacks.size())
+                    region.back = unpacks[after];
+            }
 }
 
 } // namespace
@@ -259,6 +253,14 @@ std::uint32_t firstUnpackOf(const StepIndex& index, const StepIndex::Call& call)
     for (std::uint32_t pack = call.firstPack; pack < call.endPack; ++pack)
         first = std::min(first, index.unpackEvent[pack]);
     return first;
+}
+
+std::vector<std::uint32_t> unpacksOf(const StepIndex& index, std::uint32_t firstPack, std::uint32_t endPack)
+{
+    std::vector<std::uint32_t> events(index.unpackEvent.begin() + firstPack, index.unpackEvent.begin() + endPack);
+    std::erase(events, StepIndex::never);
+    std::ranges::sort(events);
+    return events;
 }
 
 std::vector<bool> movedPacksOf(const StepTrace& trace, const StepIndex& index, ModuleId module)

@@ -77,6 +77,9 @@ Result<Regions> layOut(const StepTrace& trace, const StepIndex& index, const Che
 /// The event of the first unpack of a tensor that a call packed; StepIndex::never if no tensor is unpacked.
 std::uint32_t firstUnpackOf(const StepIndex& index, const StepIndex::Call& call);
 
+/// The events at which backward unpacks tensors of these packs for the first time, ascending.
+std::vector<std::uint32_t> unpacksOf(const StepIndex& index, std::uint32_t firstPack, std::uint32_t endPack);
+
 /// By number of a pack in a call of the module: whether the saved tensor moves if the module is offloaded. A tensor
 /// moves if that is possible in every call with as many packs, and if the tensor is no small one beside the others.
 /// Calls with another number of packs than decidingCall() move nothing.

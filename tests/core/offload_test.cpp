@@ -558,15 +558,21 @@ double costOf(const Plan& plan)
     return plan.recomputeMs + plan.offload.exposedMs;
 }
 
+Bytes leastBudget(const StepPlanner& planner, bool offload = false)
+{
+    PlanRequest request;
+    request.offload = offload;
+    request.budget = 1;
+    return planner.solve(request)->plan.leastBudget;
+}
+
 } // namespace
 
 TEST(OffloadPlan, FitsAndTakesNoLongerThanOneThatOnlyRecomputes)
 {
     const StepTracePtr trace = recorded();
     const StepPlanner planner = *StepPlanner::create(trace);
-    PlanRequest least;
-    least.budget = 1;
-    const Bytes from = planner.solve(least)->plan.leastBudget;
+    const Bytes from = leastBudget(planner);
     const Bytes to = planner.recorded()->peak;
     bool offloaded = false;
     for (const double share : {-0.05, 0.05, 0.3, 0.6}) {
@@ -616,8 +622,7 @@ TEST(OffloadPlan, IsFoundBesideACheckpointOfAWholeStack)
     const StepPlanner planner = *StepPlanner::create(trace);
     PlanRequest request;
     request.offload = true;
-    request.budget = 1;
-    const Bytes least = planner.solve(request)->plan.leastBudget;
+    const Bytes least = leastBudget(planner, true);
     int offloaded = 0;
     for (const double share : {0.02, 0.1, 0.2, 0.3, 0.5}) {
         request.budget = least + static_cast<Bytes>(share * static_cast<double>(planner.recorded()->peak - least));
@@ -636,10 +641,8 @@ TEST(OffloadPlan, IsFoundAtEveryBudgetFromTheLeastOn)
     const StepTracePtr trace = recorded("efficientnet_b0_h100");
     const StepPlanner planner = *StepPlanner::create(trace);
     PlanRequest request;
-    request.budget = 1;
-    const Bytes leastAlone = planner.solve(request)->plan.leastBudget;
     request.offload = true;
-    const Bytes least = planner.solve(request)->plan.leastBudget;
+    const Bytes leastAlone = leastBudget(planner), least = leastBudget(planner, true);
     ASSERT_LT(least, leastAlone);
     for (const double share : {0.0, 0.2, 0.4, 0.6, 0.8}) {
         request.budget = least + static_cast<Bytes>(share * static_cast<double>(leastAlone - least));
@@ -654,8 +657,7 @@ TEST(OffloadPlan, TheGapIsToPlansThatOffload)
     const StepTracePtr trace = recorded("lora_3L_h100");
     const StepPlanner planner = *StepPlanner::create(trace);
     PlanRequest request;
-    request.budget = 1;
-    const Bytes least = planner.solve(request)->plan.leastBudget;
+    const Bytes least = leastBudget(planner);
     for (const double share : {0.1, 0.4, 0.7}) {
         request.offload = true;
         request.budget = least + static_cast<Bytes>(share * static_cast<double>(planner.recorded()->peak - least));

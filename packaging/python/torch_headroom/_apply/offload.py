@@ -146,8 +146,8 @@ class Offloads:
 
     def counting_unpacks(self, call):
         """Returns a context for the forward of a checkpointed call, inside of the checkpoint's hooks."""
-        hooks = saved_tensor_hooks()
-        if not self.after_unpacks or hooks is None:
+        hooks = saved_tensor_hooks() if self.after_unpacks else None
+        if hooks is None:
             return contextlib.nullcontext()
         pack, unpack = hooks
 

@@ -46,7 +46,7 @@ class Offload:
     wait: int  # number of calls until the end of which a tensor stays on the device
     ahead: int  # number of calls before its own backward at which a tensor comes back
     prefetch: int | None  # number of storages that come back early, the others with its own backward; None: all
-    after_unpacks: int = 0  # number of tensors that the backward `ahead` calls before its own unpacks until then
+    after_unpacks: int = 0  # number of saved tensors that the later call's backward uses before early storages come
 
 
 @dataclass(frozen=True)
