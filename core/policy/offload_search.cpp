@@ -26,6 +26,7 @@ constexpr double shareOfRecompute = 0.5; ///< part of the remaining time for pla
 constexpr double shareOfFirst = 0.2; ///< part of the remaining time for changes of the plan near the bound
 constexpr double shareOfFitting = 0.4; ///< the same for changes of the first plan that fits, if fitting took changes
 constexpr double shareOfDescent = 0.2; ///< the same for changes of the other proposed plans
+constexpr double shareOfQuickest = 0.2; ///< the same for quick plans of a chain
 constexpr double shareOfCounts = 0.8; ///< the same for a bound by numbers of parts; the first of two cases has half
 constexpr double longerShareOfCounts = 0.5; ///< the same for a search after a shorter one
 constexpr double shareOfImproving = 0.35; ///< the same for random changes
@@ -85,6 +86,7 @@ public:
             RETURN_IF_ERROR(take(offload_.rows.planOf(offload_.leanest)));
         }
         RETURN_IF_ERROR(recomputeAlone());
+        RETURN_IF_ERROR(tryQuickest());
         RETURN_IF_ERROR(searchCounts());
         RETURN_IF_ERROR(searchChain());
         RETURN_IF_ERROR(searchRows(fewOptions));
@@ -189,6 +191,20 @@ private:
             drafts.descend(draft, limit);
             return std::optional(proposed(drafts, std::move(draft), budget));
         });
+    }
+
+    /// Searches plans of a chain for a short time: the search for a bound has less to do below a better plan.
+    Status tryQuickest()
+    {
+        const SearchLimit limit = partOfTime(shareOfQuickest);
+        for (Case& own : cases_) {
+            if (!own.relaxed.reduced || !best_ || !isOpen(own))
+                continue;
+            const ChainSearch chain({*own.problem, copies_, *own.relaxed.reduced, budget_});
+            for (ChainSearch::Found& plan : chain.plansBelow(belowMs_, own.hints.events, atMost, leastWidth, limit))
+                RETURN_IF_ERROR(tryOptions(std::move(plan.options)));
+        }
+        return {};
     }
 
     /// Proves a bound by whole numbers of parts of a chain, and tries the plans near the solutions.
