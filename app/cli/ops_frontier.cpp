@@ -169,7 +169,8 @@ void addOpsFrontier(CLI::App& program, Action& chosen)
     command->add_option("-o,--output", arguments->output, "Write a picture or a table: .svg, .pdf, .png or .csv")
         ->type_name("FILE");
     addOpsOffload(*command, *arguments,
-                  "Beside each plan, a policy of the same memory with results of ops in pinned host memory");
+                  "Beside each plan, a policy of the same memory with results of ops and arguments of modules in pinned "
+                  "host memory");
     command
         ->add_option(
             "--compiled", arguments->compiled,

@@ -408,7 +408,8 @@ void addOpsPlan(CLI::App& program, Action& chosen)
         ->type_name("FQN");
     addOpsOffload(
         *command, *arguments,
-        "Also find a policy of the same memory with results of ops in pinned host memory; -o writes that policy");
+        "Also find a policy of the same memory with results of ops and arguments of modules in pinned host memory; -o "
+        "writes that policy");
     command->callback([=, &chosen] {
         if (arguments->memoryBudget.empty() && arguments->onCard.card.empty())
             throw CLI::RequiredError("Either --memory-budget or --card");

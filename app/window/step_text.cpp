@@ -75,7 +75,7 @@ QString opsSolverLine(const Session& session)
     if (!frontier)
         return tr("Planning the ops …");
     if (session.answer() && session.answer()->preliminary)
-        return tr("Looking for results to send to the host …");
+        return tr("Looking for results and arguments to send to the host …");
     if (session.feasible() && session.answer()->plan.offload.moved > 0)
         return tr("Of the policies of %1 plans, the fastest that was found").arg(frontier->plans.size());
     const OpsDecisions* plan = session.answer() ? session.answer()->ops.get() : nullptr;

@@ -141,14 +141,31 @@ constexpr std::size_t fewestPredictions = 60;
 constexpr std::size_t mostPredictions = 20'000;
 constexpr std::size_t predictedEvents = 100'000'000; ///< of all predictions together
 
-/// Saved ops of alike modules that may be hosted: the op's name, and the classes of the modules.
+/// What alike modules may host: the results of a saved op, or the arguments.
 struct HostableClass
 {
-    RegionOpName op;
-    StringId type;
-    Bytes bytes = 0; ///< of the largest such op
-    auto operator<=>(const HostableClass&) const = default;
+    using Op = std::optional<RegionOpName>;
+    Op op; ///< nullopt: the arguments
+    StringId type; ///< of the modules
+    Bytes bytes = 0; ///< of the module with the most
 };
+
+/// The arguments of a module's first call in training that may go to the host.
+std::vector<StorageId> hostableArguments(const StepModel& model, ModuleId module)
+{
+    const StepTrace& trace = *model.trace();
+    const std::vector<int> numbers = movedArgumentsOf(trace, model.index(), module);
+    return numbers.empty() ? std::vector<StorageId>()
+                           : argumentsOf(trace, decidingCall(model.index(), module), numbers);
+}
+
+Bytes bytesOf(const StepTrace& trace, std::span<const StorageId> storages)
+{
+    Bytes bytes = 0;
+    for (const StorageId storage : storages)
+        bytes += trace.storages.bytes[storage];
+    return bytes;
+}
 
 /// The search for what the regions of a plan send to the host.
 class Hosting
@@ -216,44 +233,51 @@ private:
     void findClasses()
     {
         const StepTrace& trace = *model_.trace();
-        std::map<std::pair<RegionOpName, StringId>, Bytes> found;
+        std::map<std::pair<HostableClass::Op, StringId>, Bytes> found;
         for (std::size_t region = 0; region < regions_.size(); ++region) {
+            const auto add = [&](const HostableClass::Op& op, Bytes bytes) {
+                Bytes& most = found[{op, trace.modules.type[module(region)]}];
+                most = std::max(most, bytes);
+            };
             const std::vector<OpId> ops = model_.regionOps(module(region));
-            const std::vector<bool> hostable
-                = model_.index().obstaclesToOffload[module(region).value] == CheckpointObstacle::none
-                ? hostableOps(trace, model_.index(), module(region))
-                : std::vector<bool>(ops.size(), false);
             names_.push_back(regionOpNames(trace, ops));
-            may_.emplace_back();
+            may_.emplace_back(ops.size(), false);
+            mayArguments_.push_back(false);
+            if (model_.index().obstaclesToOffload[module(region).value] != CheckpointObstacle::none)
+                continue;
+            const std::vector<bool> hostable = hostableOps(trace, model_.index(), module(region));
             for (std::size_t op = 0; op < ops.size(); ++op) {
-                may_.back().push_back(hostable[op] && regions_[region].save[op]);
-                if (!may_.back().back())
-                    continue;
-                Bytes& most = found[{names_.back()[op], trace.modules.type[module(region)]}];
-                most = std::max(most, movedBytes(model_, ops[op]));
+                may_.back()[op] = hostable[op] && regions_[region].save[op];
+                if (may_.back()[op])
+                    add(names_.back()[op], movedBytes(model_, ops[op]));
             }
+            const Bytes bytes = bytesOf(trace, hostableArguments(model_, module(region)));
+            mayArguments_.back() = bytes > 0;
+            if (bytes > 0)
+                add(std::nullopt, bytes);
         }
         for (const auto& [key, bytes] : found)
             classes_.push_back({key.first, key.second, bytes});
         std::ranges::stable_sort(classes_, std::ranges::greater(), &HostableClass::bytes);
     }
 
-    /// The regions with the ops of a choice hosted.
+    /// The regions with the classes of a choice hosted.
     CheckpointPlan hosted(const Choice& choice, Offload when) const
     {
         CheckpointPlan plan = regions_;
         for (std::size_t i = 0; i + choice.kept < order_.size(); ++i) {
             CheckpointRegion& region = plan[order_[i]];
-            Hosted hosted{std::vector<bool>(region.save.size(), false), when};
             const StringId type = model_.trace()->modules.type[region.module];
-            for (std::size_t op = 0; op < region.save.size(); ++op)
-                hosted.ops[op] = may_[order_[i]][op]
-                    && std::any_of(classes_.begin() + static_cast<std::ptrdiff_t>(choice.first),
+            const auto isChosen = [&](const HostableClass::Op& op) {
+                return std::any_of(classes_.begin() + static_cast<std::ptrdiff_t>(choice.first),
                                    classes_.begin() + static_cast<std::ptrdiff_t>(choice.end),
-                                   [&](const HostableClass& other) {
-                                       return other.op == names_[order_[i]][op] && other.type == type;
-                                   });
-            if (std::ranges::find(hosted.ops, true) != hosted.ops.end())
+                                   [&](const HostableClass& own) { return own.op == op && own.type == type; });
+            };
+            Hosted hosted{std::vector<bool>(region.save.size(), false), when};
+            for (std::size_t op = 0; op < region.save.size(); ++op)
+                hosted.ops[op] = may_[order_[i]][op] && isChosen(names_[order_[i]][op]);
+            hosted.arguments = mayArguments_[order_[i]] && isChosen(std::nullopt);
+            if (hosted.arguments || std::ranges::find(hosted.ops, true) != hosted.ops.end())
                 region.hosted = std::move(hosted);
         }
         return plan;
@@ -336,6 +360,7 @@ private:
     std::vector<std::size_t> order_; ///< regions in the order of the first calls
     std::vector<std::vector<RegionOpName>> names_; ///< by region and op
     std::vector<std::vector<bool>> may_; ///< by region and op: saved, and may be hosted
+    std::vector<bool> mayArguments_; ///< by region: arguments may be hosted
     std::vector<HostableClass> classes_; ///< by descending bytes
 };
 
@@ -361,6 +386,13 @@ OpsDecisions decisionsUnder(const PlanAnswer& policy, const OpsFrontierPtr& fron
     for (const OpRun& run : policy.timeline->runs)
         if (run.again && !(trace.ops.flags[run.op] & opView))
             found.decisions[run.op.value] = OpDecision::recomputed;
+    for (const CheckpointRegion& region : policy.regions)
+        if (region.hosted && region.hosted->arguments)
+            for (const StorageId storage : hostableArguments(model, region.module)) {
+                const OpId op = model.index().allocatedIn[storage.value];
+                found.decisions[op.value] = OpDecision::offloaded;
+                found.changed.push_back({op, OpDecision::saved, OpDecision::offloaded, trace.storages.bytes[storage]});
+            }
     std::ranges::sort(found.changed, {}, &ChangedOp::op);
     return found;
 }
@@ -369,10 +401,7 @@ OpsDecisions decisionsUnder(const PlanAnswer& policy, const OpsFrontierPtr& fron
 
 Bytes movedBytes(const StepModel& model, OpId op)
 {
-    Bytes bytes = 0;
-    for (const StorageId storage : movedOutputsOf(*model.trace(), model.index(), op))
-        bytes += model.trace()->storages.bytes[storage];
-    return bytes;
+    return bytesOf(*model.trace(), movedOutputsOf(*model.trace(), model.index(), op));
 }
 
 FrontierPoint pointOf(const PlanAnswer& policy)

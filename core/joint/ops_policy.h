@@ -42,16 +42,17 @@ struct HostedLimits
     std::stop_token stop = {}; ///< ends the search early, with the best policy so far
 };
 
-/// Of policies of `plans`, in which results of saved ops may go to the host: the policy that takes the least time, of
-/// recomputation and exposed copies, within the limits. A plan by modules; the budget is the peak. The search tries
-/// results of neighbouring sizes, of all modules alike but the last ones, and the calls that a copy may take; the
-/// search is not exact. Error (infeasible): no policy is within the limits. Error (badInput): as opsPolicy().
+/// Of policies of `plans`, in which results of saved ops and arguments of modules may go to the host: the policy that
+/// takes the least time, of recomputation and exposed copies, within the limits. A plan by modules; the budget is the
+/// peak. The search tries results and arguments of neighbouring sizes, of all modules alike but the last ones, and the
+/// calls that a copy may take; the search is not exact. Error (infeasible): no policy is within the limits. Error
+/// (badInput): as opsPolicy().
 Result<PlanAnswer> hostedAnswer(const StepModel& model, std::span<const OpsPlan> plans,
                                 std::span<const ModuleId> modules, const HostedLimits& limits);
 
 /// The policy of a frontier's plans within the request's budget and host memory, as hostedAnswer() finds the policy.
 /// PlanAnswer::ops says what happens to each op under the policy; `changed` are the ops with results that go to the
-/// host, with the moved bytes. Errors: as hostedAnswer().
+/// host, also as arguments, with the moved bytes. Errors: as hostedAnswer().
 Result<PlanAnswer> hostedAnswer(const OpsFrontierPtr& frontier, const PlanRequest& request,
                                 const std::stop_token& stop = {});
 

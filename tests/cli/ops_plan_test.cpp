@@ -229,6 +229,30 @@ TEST_F(CliTest, OpsPlanSendsResultsOfOpsToTheHost)
                    {"--host-memory"});
 }
 
+// Nothing is saved, so that only arguments are left to move.
+TEST_F(CliTest, OpsPlanSendsArgumentsOfBlocksToTheHost)
+{
+    const Finished finished
+        = headroomProgram({"ops-plan", HEADROOM_TEST_DATA "/steps/gpt2_12L_h100.hrs", "--memory-budget", "0",
+                           "--offload", "--json", "-o", path("policy.json")});
+    ASSERT_EQ(finished.exitCode, 0) << finished.err;
+    const auto hosted = finished.json()["policy"];
+    EXPECT_LE(hosted["peak_bytes"], hosted["without_offload"]["peak_bytes"]);
+    EXPECT_TRUE(hosted["offloaded"].empty());
+    constexpr Bytes argument = 32 * 1024 * 768 * 2; // of each block: bfloat16
+    ASSERT_FALSE(hosted["offload"]["modules"].empty());
+    for (const auto& module : hosted["offload"]["modules"]) {
+        EXPECT_EQ(module["moves"], "arguments");
+        EXPECT_EQ(module["moved_bytes"], argument);
+    }
+    const auto policy = nlohmann::ordered_json::parse(readFile(path("policy.json")));
+    EXPECT_EQ(policy["predicted"]["peak_bytes"], hosted["peak_bytes"]);
+    std::size_t moving = 0;
+    for (const auto& module : policy["modules"])
+        moving += module.contains("offload") && module["offload"]["arguments"] == nlohmann::ordered_json{0} ? 1 : 0;
+    EXPECT_EQ(moving, hosted["offload"]["modules"].size());
+}
+
 TEST_F(CliTest, OpsPlanSaysWhatCannotBeCheckpointed)
 {
     const StepTracePtr own = withOwnCheckpoint(trace, "Transformer.layers.1.attention.wq");

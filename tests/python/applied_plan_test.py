@@ -130,7 +130,7 @@ def on_cpu(case, model, batch, loss_of, policy, path):
             entry["ops"].append({"op": name, "index": index, "save": (name, index) in kept})
             if (name, index) in hosted:
                 entry["ops"][-1]["offload"] = True
-        if not any(op.get("offload") for op in entry["ops"]):
+        if not any(op.get("offload") for op in entry["ops"]) and "arguments" not in entry.get("offload", {}):
             entry.pop("offload", None)
     path.write_text(json.dumps(document))
     return path
