@@ -168,9 +168,10 @@ void addOpsFrontier(CLI::App& program, Action& chosen)
                      "Say of each plan whether training runs on this GPU, given by name or as a size");
     command->add_option("-o,--output", arguments->output, "Write a picture or a table: .svg, .pdf, .png or .csv")
         ->type_name("FILE");
-    addOpsOffload(*command, *arguments,
-                  "Beside each plan, a policy of the same memory with results of ops and arguments of modules in pinned "
-                  "host memory");
+    addOpsOffload(
+        *command, *arguments,
+        "Beside each plan, a policy of the same memory with results of ops and arguments of modules in pinned "
+        "host memory");
     command
         ->add_option(
             "--compiled", arguments->compiled,

@@ -73,6 +73,7 @@ class Builder
 public:
     explicit Builder(const StepModel& model)
         : trace_(*model.trace())
+        , index_(model.index())
         , facts_(trace_)
         , obstacles_(trace_, model.index())
         , read_(trace_.storages.size(), false)
@@ -99,6 +100,7 @@ private:
     void order();
 
     const StepTrace& trace_;
+    const StepIndex& index_;
     StorageFacts facts_;
     OpObstacles obstacles_;
     std::vector<bool> read_; ///< by storage: a node has read the storage
@@ -159,11 +161,11 @@ std::vector<ValueId> Builder::readsOf(OpId op)
     return reads;
 }
 
-/// Whether the op, or a later op, writes to the storage.
+/// Whether the op, or a later op, writes to the storage. A parameter that is gathered again has the same content.
 bool Builder::isChangedSince(OpId op, StorageId storage) const
 {
     const OpId change = facts_.lastMutation[storage.value];
-    return change.valid() && change >= op;
+    return change.valid() && change >= op && !index_.gathered[storage.value];
 }
 
 /// Whether an input of the op has another content at the op's recomputation. The running statistics of batch

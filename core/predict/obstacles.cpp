@@ -30,8 +30,7 @@ public:
         , firstUnpack_(trace.packs.size(), StepIndex::never)
         , lastUnpack_(trace.packs.size(), 0)
         , inLargerGraph_(findInLargerGraphs())
-        , gathered_(everOf(Category::unshardedParameter))
-        , buffer_(everOf(Category::communication))
+        , buffer_(findBuffers())
         , isZero_(trace.info.setting("parameters gathered by") == "ZeRO-3")
     {
         for (std::uint32_t event = 0; event < trace.events.size(); ++event) {
@@ -47,7 +46,7 @@ public:
             } else if (kind == EventKind::opEnd) {
                 opEnd_[a] = event;
                 for (const StorageId storage : trace.ops.mutated[OpId(a)])
-                    if (!gathered_[storage.value])
+                    if (!index_.gathered[storage.value])
                         changes_[storage.value].push_back(event);
             } else if (kind == EventKind::mark && static_cast<Mark>(a) == Mark::stepBegin)
                 stepBegin_ = event;
@@ -147,7 +146,7 @@ private:
         };
         if (isZero_ && anyOf(buffer_, trace_.ops.inputs[op]))
             return CheckpointObstacle::gathersInOrder;
-        if (!anyOf(gathered_, trace_.ops.mutated[op]))
+        if (!anyOf(index_.gathered, trace_.ops.mutated[op]))
             return CheckpointObstacle::none;
         return isZero_ ? CheckpointObstacle::gathersInOrder : CheckpointObstacle::gathersInside;
     }
@@ -186,7 +185,8 @@ private:
             }
         for (std::uint32_t i = region.firstOp; i < region.endOp; ++i)
             for (const StorageId storage : trace_.ops.mutated[OpId(i)])
-                if (begin_[storage.value] < region.enter && !gathered_[storage.value] && isReadAfter(storage, ranAgain))
+                if (begin_[storage.value] < region.enter && !index_.gathered[storage.value]
+                    && isReadAfter(storage, ranAgain))
                     return CheckpointObstacle::changedTwice;
         return CheckpointObstacle::none;
     }
@@ -337,15 +337,15 @@ private:
         return holds;
     }
 
-    /// By storage: whether the storage is of a category at any time.
-    std::vector<bool> everOf(Category category) const
+    /// By storage: whether the storage is a buffer of a collective at any time.
+    std::vector<bool> findBuffers() const
     {
         std::vector<bool> found(trace_.storages.size());
         for (std::uint32_t storage = 0; storage < trace_.storages.size(); ++storage)
-            found[storage] = trace_.storages.category[StorageId(storage)] == category;
+            found[storage] = trace_.storages.category[StorageId(storage)] == Category::communication;
         for (std::uint32_t event = 0; event < trace_.events.size(); ++event)
-            if (const EventIndex at(event);
-                trace_.events.kind[at] == EventKind::retype && static_cast<Category>(trace_.events.b[at]) == category)
+            if (const EventIndex at(event); trace_.events.kind[at] == EventKind::retype
+                && static_cast<Category>(trace_.events.b[at]) == Category::communication)
                 found[trace_.events.a[at]] = true;
         return found;
     }
@@ -418,7 +418,6 @@ private:
     std::vector<bool> runsInBackward_; ///< by module: whether a node's backward runs the module
     std::vector<bool> holdsImplicit_; ///< by module: whether a node's backward runs a module inside
     std::vector<bool> inLargerGraph_; ///< by module
-    std::vector<bool> gathered_; ///< by storage: gathered by FSDP or ZeRO-3, with equal content in forward and backward
     std::vector<bool> buffer_; ///< by storage: of a collective
     bool isZero_ = false;
     CheckpointObstacle ofStep_ = CheckpointObstacle::none; ///< obstacle of all modules

@@ -19,11 +19,14 @@ StepIndex::StepIndex(const StepTrace& trace)
     , allocatedIn(trace.storages.size())
     , resized(trace.storages.size(), false)
     , mutated(trace.storages.size(), false)
+    , gathered(trace.storages.size(), false)
     , firstTaker(trace.storages.size())
     , lastTaker(trace.storages.size())
     , pass(trace.packs.size(), never)
 {
     std::vector<bool> permanent(trace.storages.size(), false); // by storage: alive before and after the step
+    for (std::uint32_t storage = 0; storage < trace.storages.size(); ++storage)
+        gathered[storage] = trace.storages.category[StorageId(storage)] == Category::unshardedParameter;
     bool began = false;
     std::uint32_t packs = 0;
     std::uint32_t ops = 0;
@@ -67,6 +70,10 @@ StepIndex::StepIndex(const StepTrace& trace)
             break;
         case EventKind::resize:
             resized[a] = true;
+            break;
+        case EventKind::retype:
+            if (static_cast<Category>(trace.events.b[EventIndex(event)]) == Category::unshardedParameter)
+                gathered[a] = true;
             break;
         case EventKind::unpack:
             unpackEvent[a] = std::min(unpackEvent[a], event);

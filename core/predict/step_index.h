@@ -39,6 +39,8 @@ struct StepIndex
     std::vector<OpId> allocatedIn; ///< by storage: the op of the allocation; invalid between ops
     std::vector<bool> resized; ///< by storage: changes its size
     std::vector<bool> mutated; ///< by storage: written by a later op than the allocating op
+    /// By storage: at some time a parameter that FSDP or ZeRO-3 gathers, with equal content in forward and backward.
+    std::vector<bool> gathered;
     std::vector<CallId> firstTaker, lastTaker; ///< by storage: calls with the storage as an argument; invalid: none
 
     std::vector<OpId> casts; ///< by storage: the cast (opAutocastCast) that made the storage; empty: no casts

@@ -26,6 +26,7 @@ from torch.nn import functional as F  # noqa: E402
 from torch.testing._internal.distributed import fake_pg  # noqa: E402
 
 SHARES = (0.0, 0.3, 0.6)  # of the way from the least budget to the step's own peak
+FRACTIONS = {0: 0.85, 0.3: 0.9}  # of plans by op, with the most memory that such a plan takes as a share of the step's
 
 
 def shard(model, mesh, reshard=True):
@@ -52,7 +53,7 @@ def tensor_parallel(model):
 
 def flat(model):
     return FullyShardedDataParallel(model, auto_wrap_policy=ModuleWrapPolicy({Block}), use_orig_params=True,
-                                    device_id=torch.device("cuda"))
+                                    device_id=torch.device("cuda", 0))
 
 
 def record(parallelize, file, policy=None, before=False):
@@ -90,16 +91,26 @@ class Plans(unittest.TestCase):
             step, policy, run = (f"{folder}/{name}" for name in ("step.hrs", "policy.json", "run.hrs"))
             own = record(parallelize, step)["peak_bytes"]
             modules = 0
+
+            def check(planned):
+                executed = record(parallelize, run, policy, before)["peak_bytes"]
+                verified = self.checker.ask("verify", step, run, policy)
+                self.assertEqual((executed, verified[1]), (int(planned), ""))
+
             for share in SHARES:
                 with self.subTest(share=share):
                     budget, planned, _, count, _ = self.checker.ask("plan", step, policy, share)
                     modules += int(count)
                     self.assertLess(int(planned), own)
                     self.assertLessEqual(int(planned), int(budget))
-                    executed = record(parallelize, run, policy, before)["peak_bytes"]
-                    verified = self.checker.ask("verify", step, run, policy)
-                    self.assertEqual((executed, verified[1]), (int(planned), ""))
+                    check(planned)
             self.assertGreater(modules, 0)
+            for fraction, most in FRACTIONS.items():
+                with self.subTest(fraction=fraction):
+                    planned, count = self.checker.ask("ops", step, policy, fraction)
+                    self.assertGreater(int(count), 0)
+                    self.assertLess(int(planned), most * own)
+                    check(planned)
 
     def test_fully_shard(self):
         self.kept(functools.partial(shard, mesh=None))

@@ -362,7 +362,8 @@ class MemoryWatch:
     def _missing_gradients(self):
         model = self._model()
         parameters = parameters_of(model) if model is not None else ()
-        return sum(p.nbytes for p in parameters if p.is_cuda and p.requires_grad and p.grad is None)
+        # FSDP1's parameters are views of a flat parameter while a unit is gathered: such views have no gradients.
+        return sum(p.nbytes for p in parameters if p.is_cuda and p.is_leaf and p.requires_grad and p.grad is None)
 
     def _warn(self, sentence):
         warnings.warn(f"{self._policy.source}: {sentence}: this step differs from the recorded step, or something "
