@@ -30,6 +30,7 @@ public:
         , firstUnpack_(trace.packs.size(), StepIndex::never)
         , lastUnpack_(trace.packs.size(), 0)
         , inLargerGraph_(findInLargerGraphs())
+        , inCudaGraph_(findInCudaGraphs())
         , buffer_(findBuffers())
         , isZero_(trace.info.setting("parameters gathered by") == "ZeRO-3")
     {
@@ -67,6 +68,9 @@ public:
             return CheckpointObstacle::none;
         if (inLargerGraph_[trace_.calls.module[id].value])
             return CheckpointObstacle::inLargerGraph;
+        for (std::uint32_t op = call.firstOp; op < call.endOp; ++op)
+            if (!inCudaGraph_.empty() && inCudaGraph_[op])
+                return CheckpointObstacle::inCudaGraph;
         const CheckpointObstacle ofRuns = obstacleOfRuns(id);
         const Region region = regionOf(index_, id);
         const std::uint32_t ranAgain = lastRecomputation(region);
@@ -337,6 +341,20 @@ private:
         return holds;
     }
 
+    /// By op: whether a CUDA graph runs the op; empty: no graph runs an op, or graphs run all of backward. In a capture
+    /// of the whole step, tensors live as long as without a capture.
+    std::vector<bool> findInCudaGraphs() const
+    {
+        const std::vector<std::uint32_t> places = graphPlaces(trace_);
+        bool isPart = false;
+        std::vector<bool> found;
+        for (std::uint32_t op = 0; op < places.size(); ++op) {
+            found.push_back(places[op] != 0);
+            isPart = isPart || (places[op] == 0 && trace_.ops.phase[OpId(op)] == Phase::backward);
+        }
+        return isPart ? found : std::vector<bool>();
+    }
+
     /// By storage: whether the storage is a buffer of a collective at any time.
     std::vector<bool> findBuffers() const
     {
@@ -418,6 +436,7 @@ private:
     std::vector<bool> runsInBackward_; ///< by module: whether a node's backward runs the module
     std::vector<bool> holdsImplicit_; ///< by module: whether a node's backward runs a module inside
     std::vector<bool> inLargerGraph_; ///< by module
+    std::vector<bool> inCudaGraph_; ///< by op: findInCudaGraphs()
     std::vector<bool> buffer_; ///< by storage: of a collective
     bool isZero_ = false;
     CheckpointObstacle ofStep_ = CheckpointObstacle::none; ///< obstacle of all modules
@@ -459,6 +478,9 @@ std::string_view obstacleText(CheckpointObstacle obstacle)
     case CheckpointObstacle::inLargerGraph:
         return "torch.compile compiled the module as a part of a larger graph, and only PyTorch's partitioner decides "
                "what that graph recomputes";
+    case CheckpointObstacle::inCudaGraph:
+        return "CUDA graphs run the module or a part of the module, and keep what is saved in their pool until a later "
+               "graph begins: compile the module without `mode=\"reduce-overhead\"`";
     case CheckpointObstacle::gathersInside:
         return "the parameters of submodules are gathered in turn: checkpoint the submodules";
     case CheckpointObstacle::gathersInOrder:

@@ -75,6 +75,48 @@ def trained(**options):
     return recorded(step)
 
 
+class Blocks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(perceptron() for _ in range(3))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = x + layer(x)
+        return x
+
+
+class Plans(Graphs):
+    """CUDA graphs keep what is saved until a later graph begins, so that the memory under a checkpoint is not known."""
+
+    def planned(self, mode, *options):
+        with tempfile.TemporaryDirectory() as folder:
+            step = pathlib.Path(folder) / "step.hrs"
+            model, x = Blocks(), torch.randn(ROWS, WIDTH, device="cuda")
+            for place, layer in enumerate(model.layers):
+                model.layers[place] = torch.compile(layer, mode=mode)
+            with torch_headroom.record(step) as recording:
+                for _ in range(3):
+                    torch.compiler.cudagraph_mark_step_begin()
+                    model(x).square().mean().backward()
+                    model.zero_grad()
+                    recording.step()
+            return subprocess.run([HEADROOM, "plan", step, *options, "--json"], capture_output=True, text=True)
+
+    def test_graphed_blocks_are_not_checkpointed(self):
+        plain, graphs = self.planned("default", "--budget", "1"), self.planned("reduce-overhead", "--budget", "1")
+        self.assertEqual((plain.returncode, graphs.returncode), (3, 3))
+        self.assertLess(json.loads(plain.stdout)["least_budget_bytes"], json.loads(graphs.stdout)["least_budget_bytes"])
+        self.assertNotIn("CUDA graphs", plain.stdout + plain.stderr)
+        reasons = {entry["module"]: entry["reason"] for entry in json.loads(graphs.stdout)["not_checkpointable"]}
+        self.assertLessEqual({f"Blocks.layers.{layer}" for layer in range(3)}, reasons.keys())
+        self.assertIn("CUDA graphs run the module", reasons["Blocks.layers.1"])
+        self.assertIn("CUDA graphs run the module", graphs.stderr)
+        pinned = self.planned("reduce-overhead", "--budget", "1GiB", "--pin", "Blocks.layers.1=recompute")
+        self.assertEqual(pinned.returncode, 2)
+        self.assertIn("CUDA graphs run the module", pinned.stderr)
+
+
 class OfCompile(Graphs):
     """By hand, after torch/_inductor/cudagraph_trees.py: the first run is eager in the pool, the second is captured
     with copies of the inputs that are not parameters, later ones are replayed on the same memory."""
