@@ -68,9 +68,8 @@ public:
             return CheckpointObstacle::none;
         if (inLargerGraph_[trace_.calls.module[id].value])
             return CheckpointObstacle::inLargerGraph;
-        for (std::uint32_t op = call.firstOp; op < call.endOp; ++op)
-            if (!inCudaGraph_.empty() && inCudaGraph_[op])
-                return CheckpointObstacle::inCudaGraph;
+        if (runsInCudaGraph(call))
+            return CheckpointObstacle::inCudaGraph;
         const CheckpointObstacle ofRuns = obstacleOfRuns(id);
         const Region region = regionOf(index_, id);
         const std::uint32_t ranAgain = lastRecomputation(region);
@@ -126,6 +125,13 @@ private:
             if ((trace_.ops.flags[OpId(op)] & opInCompiledGraph) != 0)
                 return true;
         return false;
+    }
+
+    bool runsInCudaGraph(const StepIndex::Call& call) const
+    {
+        return !inCudaGraph_.empty()
+            && std::find(inCudaGraph_.begin() + call.firstOp, inCudaGraph_.begin() + call.endOp, true)
+            != inCudaGraph_.begin() + call.endOp;
     }
 
     /// Whether a call is a part of a recomputation by the program's own checkpoint: a forward that runs in backward.
@@ -341,18 +347,15 @@ private:
         return holds;
     }
 
-    /// By op: whether a CUDA graph runs the op; empty: no graph runs an op, or graphs run all of backward. In a capture
-    /// of the whole step, tensors live as long as without a capture.
+    /// By op: whether a CUDA graph of torch.compile runs the op; empty: no op.
     std::vector<bool> findInCudaGraphs() const
     {
-        const std::vector<std::uint32_t> places = graphPlaces(trace_);
-        bool isPart = false;
         std::vector<bool> found;
-        for (std::uint32_t op = 0; op < places.size(); ++op) {
-            found.push_back(places[op] != 0);
-            isPart = isPart || (places[op] == 0 && trace_.ops.phase[OpId(op)] == Phase::backward);
+        for (const std::uint32_t place : graphPlaces(trace_)) {
+            const OpId op(static_cast<std::uint32_t>(found.size()));
+            found.push_back(place != 0 && (trace_.ops.flags[op] & opInCompiledGraph) != 0);
         }
-        return isPart ? found : std::vector<bool>();
+        return found;
     }
 
     /// By storage: whether the storage is a buffer of a collective at any time.
@@ -479,8 +482,8 @@ std::string_view obstacleText(CheckpointObstacle obstacle)
         return "torch.compile compiled the module as a part of a larger graph, and only PyTorch's partitioner decides "
                "what that graph recomputes";
     case CheckpointObstacle::inCudaGraph:
-        return "CUDA graphs run the module or a part of the module, and keep what is saved in their pool until a later "
-               "graph begins: compile the module without `mode=\"reduce-overhead\"`";
+        return "CUDA graphs run ops of the module and keep saved tensors until a later graph begins: compile the "
+               "module without `mode=\"reduce-overhead\"`";
     case CheckpointObstacle::gathersInside:
         return "the parameters of submodules are gathered in turn: checkpoint the submodules";
     case CheckpointObstacle::gathersInOrder:

@@ -32,8 +32,8 @@ enum class CheckpointObstacle : std::uint8_t {
     ownBackward, ///< a backward pass inside the module's forward uses tensors that the module saved
     inLargerGraph, ///< torch.compile compiled the module as a part of something larger; such graphs cannot be taken
                    ///< apart
-    inCudaGraph, ///< CUDA graphs of parts of the step run the module. What the module saves stays in the graphs' pool
-                 ///< until a later graph begins, and a recomputation would run a graph before then
+    inCudaGraph, ///< CUDA graphs of torch.compile run ops of the module. Saved tensors stay in the graphs' pool until a
+                 ///< later graph begins, and so the memory under a checkpoint cannot be predicted
     gathersInside, ///< FSDP gathers parameters inside the module; in a recomputation the parameters are alive at other
                    ///< times
     gathersInOrder, ///< ZeRO-3 gathers parameters inside the module. The choice, begin and duration of gathers depend
