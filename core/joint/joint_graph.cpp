@@ -14,35 +14,23 @@ namespace headroom {
 
 namespace {
 
-constexpr std::uint32_t outlivesStep = static_cast<std::uint32_t>(-1);
-
 /// Facts about each storage, collected in a single pass over the events.
 struct StorageFacts
 {
     explicit StorageFacts(const StepTrace& trace);
 
-    std::vector<std::uint32_t> freed; ///< event; `outlivesStep` when the storage outlives the step
     std::vector<OpId> lastMutation; ///< last change in forward or backward after the creator; invalid: none
     std::vector<bool> unpacked; ///< autograd saves the storage, and backward unpacks the pack
-    std::vector<bool> resized;
     std::uint32_t lastUnpack = 0; ///< event
 };
 
 StorageFacts::StorageFacts(const StepTrace& trace)
-    : freed(trace.storages.size(), outlivesStep)
-    , lastMutation(trace.storages.size())
+    : lastMutation(trace.storages.size())
     , unpacked(trace.storages.size(), false)
-    , resized(trace.storages.size(), false)
 {
     for (std::uint32_t event = 0; event < trace.events.size(); ++event) {
         const std::uint32_t a = trace.events.a[EventIndex(event)];
         switch (trace.events.kind[EventIndex(event)]) {
-        case EventKind::free:
-            freed[a] = event;
-            break;
-        case EventKind::resize:
-            resized[a] = true;
-            break;
         case EventKind::opEnd:
             if (trace.ops.phase[OpId(a)] == Phase::forward || trace.ops.phase[OpId(a)] == Phase::backward)
                 for (const StorageId storage : trace.ops.mutated[OpId(a)])
@@ -144,7 +132,7 @@ ValueId Builder::valueOf(StorageId storage)
         value.storage = storage;
         value.bytes = trace_.storages.bytes[storage];
         value.needed = facts_.unpacked[storage.value];
-        value.kept = facts_.freed[storage.value] > facts_.lastUnpack;
+        value.kept = index_.freeEvent[storage.value] > facts_.lastUnpack;
         graph_.values.push_back(value);
         graph_.readers.emplace_back();
         graph_.backwardReaders.emplace_back();
@@ -221,7 +209,7 @@ void Builder::addNode(OpId op, std::vector<ValueId> reads)
         const ValueId value = valueOf(storage);
         graph_.values[value.value].node = id;
         node.makes.push_back(value);
-        if (facts_.resized[storage.value])
+        if (index_.resized[storage.value])
             node.repeat = Repeat::once;
     }
     for (const ValueId value : reads)

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <ranges>
 #include <set>
 #include <span>
 
@@ -30,8 +31,8 @@ public:
         , firstUnpack_(trace.packs.size(), StepIndex::never)
         , lastUnpack_(trace.packs.size(), 0)
         , inLargerGraph_(findInLargerGraphs())
-        , inCudaGraph_(findInCudaGraphs())
-        , buffer_(findBuffers())
+        , graphPlaces_(graphPlaces(trace))
+        , buffer_(everOf(trace, Category::communication))
         , isZero_(trace.info.setting("parameters gathered by") == "ZeRO-3")
     {
         for (std::uint32_t event = 0; event < trace.events.size(); ++event) {
@@ -127,11 +128,13 @@ private:
         return false;
     }
 
+    /// Whether a CUDA graph of torch.compile runs an op of a call.
     bool runsInCudaGraph(const StepIndex::Call& call) const
     {
-        return !inCudaGraph_.empty()
-            && std::find(inCudaGraph_.begin() + call.firstOp, inCudaGraph_.begin() + call.endOp, true)
-            != inCudaGraph_.begin() + call.endOp;
+        return !graphPlaces_.empty()
+            && std::ranges::any_of(std::views::iota(call.firstOp, call.endOp), [this](std::uint32_t op) {
+                   return graphPlaces_[op] != 0 && (trace_.ops.flags[OpId(op)] & opInCompiledGraph) != 0;
+               });
     }
 
     /// Whether a call is a part of a recomputation by the program's own checkpoint: a forward that runs in backward.
@@ -347,30 +350,6 @@ private:
         return holds;
     }
 
-    /// By op: whether a CUDA graph of torch.compile runs the op; empty: no op.
-    std::vector<bool> findInCudaGraphs() const
-    {
-        std::vector<bool> found;
-        for (const std::uint32_t place : graphPlaces(trace_)) {
-            const OpId op(static_cast<std::uint32_t>(found.size()));
-            found.push_back(place != 0 && (trace_.ops.flags[op] & opInCompiledGraph) != 0);
-        }
-        return found;
-    }
-
-    /// By storage: whether the storage is a buffer of a collective at any time.
-    std::vector<bool> findBuffers() const
-    {
-        std::vector<bool> found(trace_.storages.size());
-        for (std::uint32_t storage = 0; storage < trace_.storages.size(); ++storage)
-            found[storage] = trace_.storages.category[StorageId(storage)] == Category::communication;
-        for (std::uint32_t event = 0; event < trace_.events.size(); ++event)
-            if (const EventIndex at(event); trace_.events.kind[at] == EventKind::retype
-                && static_cast<Category>(trace_.events.b[at]) == Category::communication)
-                found[trace_.events.a[at]] = true;
-        return found;
-    }
-
     CheckpointObstacle findObstacleOfStep() const
     {
         const auto isOfBackward
@@ -439,7 +418,7 @@ private:
     std::vector<bool> runsInBackward_; ///< by module: whether a node's backward runs the module
     std::vector<bool> holdsImplicit_; ///< by module: whether a node's backward runs a module inside
     std::vector<bool> inLargerGraph_; ///< by module
-    std::vector<bool> inCudaGraph_; ///< by op: findInCudaGraphs()
+    std::vector<std::uint32_t> graphPlaces_; ///< by op: graphPlaces()
     std::vector<bool> buffer_; ///< by storage: of a collective
     bool isZero_ = false;
     CheckpointObstacle ofStep_ = CheckpointObstacle::none; ///< obstacle of all modules

@@ -7,6 +7,18 @@
 
 namespace headroom {
 
+std::vector<bool> everOf(const StepTrace& trace, Category category)
+{
+    std::vector<bool> found(trace.storages.size());
+    for (std::uint32_t storage = 0; storage < trace.storages.size(); ++storage)
+        found[storage] = trace.storages.category[StorageId(storage)] == category;
+    for (std::uint32_t event = 0; event < trace.events.size(); ++event)
+        if (const EventIndex at(event);
+            trace.events.kind[at] == EventKind::retype && static_cast<Category>(trace.events.b[at]) == category)
+            found[trace.events.a[at]] = true;
+    return found;
+}
+
 StepIndex::StepIndex(const StepTrace& trace)
     : calls(trace.calls.size())
     , callsOf(trace.modules.size())
@@ -19,14 +31,12 @@ StepIndex::StepIndex(const StepTrace& trace)
     , allocatedIn(trace.storages.size())
     , resized(trace.storages.size(), false)
     , mutated(trace.storages.size(), false)
-    , gathered(trace.storages.size(), false)
+    , gathered(everOf(trace, Category::unshardedParameter))
     , firstTaker(trace.storages.size())
     , lastTaker(trace.storages.size())
     , pass(trace.packs.size(), never)
 {
     std::vector<bool> permanent(trace.storages.size(), false); // by storage: alive before and after the step
-    for (std::uint32_t storage = 0; storage < trace.storages.size(); ++storage)
-        gathered[storage] = trace.storages.category[StorageId(storage)] == Category::unshardedParameter;
     bool began = false;
     std::uint32_t packs = 0;
     std::uint32_t ops = 0;
@@ -70,10 +80,6 @@ StepIndex::StepIndex(const StepTrace& trace)
             break;
         case EventKind::resize:
             resized[a] = true;
-            break;
-        case EventKind::retype:
-            if (static_cast<Category>(trace.events.b[EventIndex(event)]) == Category::unshardedParameter)
-                gathered[a] = true;
             break;
         case EventKind::unpack:
             unpackEvent[a] = std::min(unpackEvent[a], event);

@@ -65,4 +65,7 @@ private:
     void findMemoryEvents(const StepTrace& trace, const std::vector<bool>& permanent);
 };
 
+/// By storage: whether the storage is of a category at any time of the step.
+std::vector<bool> everOf(const StepTrace& trace, Category category);
+
 } // namespace headroom

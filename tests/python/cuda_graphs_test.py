@@ -5,6 +5,7 @@
     cuda_graphs_test.py HEADROOM
 """
 
+import contextlib
 import gc
 import json
 import pathlib
@@ -39,8 +40,9 @@ def pools():
     return result
 
 
-def recorded(step, steps=4):
-    """What `torch-headroom info` says of the last of these steps."""
+@contextlib.contextmanager
+def step_file(step, steps=4):
+    """The step file of the last of these steps."""
     gc.collect()  # the model of a run before, which its compiled code refers to in a cycle
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "step.hrs"
@@ -48,7 +50,13 @@ def recorded(step, steps=4):
             for _ in range(steps):
                 step()
                 recording.step()
-        found = {}
+        yield path
+
+
+def recorded(step, steps=4):
+    """What `torch-headroom info` says of the last of these steps."""
+    found = {}
+    with step_file(step, steps) as path:
         for command in ("info", "ops"):
             ran = subprocess.run([HEADROOM, command, path, "--json"], capture_output=True, text=True, check=True)
             found |= json.loads(ran.stdout)
@@ -90,18 +98,17 @@ class Plans(Graphs):
     """CUDA graphs keep what is saved until a later graph begins, so that the memory under a checkpoint is not known."""
 
     def planned(self, mode, *options):
-        with tempfile.TemporaryDirectory() as folder:
-            step = pathlib.Path(folder) / "step.hrs"
-            model, x = Blocks(), torch.randn(ROWS, WIDTH, device="cuda")
-            for place, layer in enumerate(model.layers):
-                model.layers[place] = torch.compile(layer, mode=mode)
-            with torch_headroom.record(step) as recording:
-                for _ in range(3):
-                    torch.compiler.cudagraph_mark_step_begin()
-                    model(x).square().mean().backward()
-                    model.zero_grad()
-                    recording.step()
-            return subprocess.run([HEADROOM, "plan", step, *options, "--json"], capture_output=True, text=True)
+        model, x = Blocks(), torch.randn(ROWS, WIDTH, device="cuda")
+        for place, layer in enumerate(model.layers):
+            model.layers[place] = torch.compile(layer, mode=mode)
+
+        def step():
+            torch.compiler.cudagraph_mark_step_begin()
+            model(x).square().mean().backward()
+            model.zero_grad()
+
+        with step_file(step) as path:
+            return subprocess.run([HEADROOM, "plan", path, *options, "--json"], capture_output=True, text=True)
 
     def test_graphed_blocks_are_not_checkpointed(self):
         plain, graphs = self.planned("default", "--budget", "1"), self.planned("reduce-overhead", "--budget", "1")
