@@ -249,18 +249,13 @@ void addPlanArguments(CLI::App& command, PlanArguments& arguments)
     addNames("--ac-unit", arguments.acUnits, "Only these modules may be checkpointed (default: any with children)");
     addNames("--fsdp-unit", arguments.fsdpUnits, "Modules that FSDP shards (default: the root)");
     addNames("--pin", arguments.pins, "FQN=save, FQN=recompute or FQN=offload: decides for a module");
-    command.add_flag("--offload", arguments.offload,
-                     "Saved tensors may also go to pinned host memory, and come back in time for backward");
-    CLI::Option* const offload = command.get_option("--offload");
-    command
-        .add_option("--host-memory", arguments.hostMemory, "The most pinned host memory for --offload; default: any")
-        ->type_name("SIZE")
-        ->needs(offload);
+    CLI::Option* offload
+        = addOffloadArguments(command, arguments.toHost,
+                              "Saved tensors may also go to pinned host memory, and come back in time for backward");
     command
         .add_flag("--no-recompute", arguments.noRecompute,
                   "With --offload: recompute only modules with --pin FQN=recompute")
         ->needs(offload);
-    addHostBandwidth(command, arguments.hostBandwidth);
     addTimeArguments(command, arguments.times);
     addJsonFlag(command, arguments.json);
 }
@@ -283,16 +278,31 @@ std::string ownCheckpoints(double ms, const std::string& lineEnd)
         + lineEnd + "again; torch-headroom record --without-checkpointing train.py shows what would be possible.";
 }
 
-void addHostBandwidth(CLI::App& command, std::string& text)
+CLI::Option* addOffloadArguments(CLI::App& command, OffloadArguments& arguments, const std::string& description)
 {
+    CLI::Option* offload = command.add_flag("--offload", arguments.offload, description);
     command
-        .add_option("--host-bandwidth", text,
+        .add_option("--host-memory", arguments.hostMemory, "The most pinned host memory for --offload; default: any")
+        ->type_name("SIZE")
+        ->needs(offload);
+    command
+        .add_option("--host-bandwidth", arguments.hostBandwidth,
                     "GB/s of copies to and from pinned host memory; default: of the GPU, from resources/devices.json")
         ->type_name("TO[,FROM]");
+    return offload;
 }
 
-Result<StepTracePtr> withHostBandwidth(const StepTracePtr& step, const std::string& text)
+Result<Bytes> hostMemoryOf(const OffloadArguments& arguments)
 {
+    if (arguments.hostMemory.empty())
+        return 0;
+    const Result<Bytes> host = parseBytes(arguments.hostMemory);
+    return host ? host : badInput("--host-memory " + host.error().message);
+}
+
+Result<StepTracePtr> withHostBandwidth(const StepTracePtr& step, const OffloadArguments& arguments)
+{
+    const std::string& text = arguments.hostBandwidth;
     if (text.empty())
         return step;
     const std::size_t comma = text.find(',');
@@ -325,7 +335,7 @@ Result<PlanSource> readPlanSource(const PlanArguments& arguments)
         return source;
     }
     ASSIGN_OR_RETURN(StepTracePtr trace, readStep(arguments.stepFile, arguments.times));
-    ASSIGN_OR_RETURN(trace, withHostBandwidth(trace, arguments.hostBandwidth));
+    ASSIGN_OR_RETURN(trace, withHostBandwidth(trace, arguments.toHost));
     if (const Status can = plannable(*trace); !can && (plansExactly(arguments) || !trace->info.measured))
         return badInput(arguments.stepFile + ": " + can.error().message);
     const auto& job = trace->info.distributed;
@@ -353,25 +363,16 @@ Result<PlanRequest> planRequest(const PlanArguments& arguments)
     ASSIGN_OR_RETURN(request.worldSize, parseInteger("--world-size", arguments.worldSize, 1, 1 << 20));
     request.acUnits = arguments.acUnits;
     request.fsdpUnits = arguments.fsdpUnits;
-    for (const std::string& pin : arguments.pins) {
-        const std::size_t equals = pin.rfind('=');
-        const std::string what = equals == std::string::npos ? "" : pin.substr(equals + 1);
-        if (equals == 0 || (what != "save" && what != "recompute" && what != "offload"))
-            return badInput("--pin `" + pin + "`: expected FQN=save, FQN=recompute or FQN=offload");
-        const std::string fqn = pin.substr(0, equals);
-        const Pin decision = what == "save" ? Pin::save : what == "offload" ? Pin::offload : Pin::recompute;
-        const auto [known, added] = request.pins.emplace(fqn, decision);
-        if (!added && known->second != decision)
-            return badInput("--pin names `" + fqn + "` twice, with different decisions: expected a single decision");
-    }
-    request.offload = arguments.offload;
+    ASSIGN_OR_RETURN(request.pins, parsePins(arguments.pins));
+    request.offload = arguments.toHost.offload;
     request.recompute = !arguments.noRecompute;
-    if (!arguments.hostMemory.empty()) {
-        const Result<Bytes> host = parseBytes(arguments.hostMemory);
-        if (!host)
-            return badInput("--host-memory " + host.error().message);
-        request.hostMemory = *host;
-    }
+    ASSIGN_OR_RETURN(request.hostMemory, hostMemoryOf(arguments.toHost));
+    const bool pinned
+        = std::ranges::any_of(request.pins, [](const auto& pin) { return pin.second == Pin::offload; });
+    if ((request.offload || pinned) && (!plansExactly(arguments) || request.worldSize > 1))
+        return badInput("--offload and --pin FQN=offload need a recorded step, planned to the byte: expected a step "
+                        "file, and no --formulation piecewise or --world-size (record a rank of several GPUs with "
+                        "--nproc-per-node)");
     return request;
 }
 

@@ -88,11 +88,19 @@ Result<std::optional<Card>> cardOf(const CardArguments& arguments, const StepTra
 /// How training runs on a card: "5.01 GiB left" or "out of memory", as the cell of a table.
 std::string runCell(const CardRun& run);
 
-/// Adds --host-bandwidth: GB/s to the host, or to and from the host with a comma.
-void addHostBandwidth(CLI::App& command, std::string& text);
-/// The step with the rates of --host-bandwidth; an empty text means those of the step's GPU. Error (badInput): no such
-/// rates.
-Result<StepTracePtr> withHostBandwidth(const StepTracePtr& step, const std::string& text);
+/// Whether plans may send tensors to the host, as given.
+struct OffloadArguments
+{
+    bool offload = false;
+    std::string hostMemory; ///< with `offload`, a size; empty: any
+    std::string hostBandwidth; ///< GB/s to the host, or to and from the host with a comma; empty: the GPU's
+};
+/// Adds --offload, with the description, --host-memory and --host-bandwidth. Returns the first.
+CLI::Option* addOffloadArguments(CLI::App& command, OffloadArguments& arguments, const std::string& description);
+/// The bytes of --host-memory; 0: any. Error (badInput): no size.
+Result<Bytes> hostMemoryOf(const OffloadArguments& arguments);
+/// The step with the rates of --host-bandwidth. Error (badInput): no such rates.
+Result<StepTracePtr> withHostBandwidth(const StepTracePtr& step, const OffloadArguments& arguments);
 
 /// The arguments that `plan` and `frontier` share.
 struct PlanArguments
@@ -104,10 +112,8 @@ struct PlanArguments
     std::vector<std::string> acUnits;
     std::vector<std::string> fsdpUnits;
     std::vector<std::string> pins; ///< FQN=save, FQN=recompute or FQN=offload
-    bool offload = false;
+    OffloadArguments toHost;
     bool noRecompute = false;
-    std::string hostMemory; ///< empty: any
-    std::string hostBandwidth; ///< as addHostBandwidth(); empty: the GPU's
     TimeChoice times;
     bool json = false;
 };

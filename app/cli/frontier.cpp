@@ -117,7 +117,7 @@ void print(const Frontier& frontier, bool exact, std::ostream& out)
     using enum Table::Align;
     out << "Peaks count " << countedMemory(exact) << ".\n\n";
     std::vector<Table::Heading> columns{
-        {"Peak", right}, {"Bytes", right}, {"Recompute ms", right}, {"Added to the step", right}, {"Gap", right}};
+        {"Peak", right}, {"Bytes", right}, {"Recompute ms", right}, {"Added to the step", right}, {"Gap ms", right}};
     const bool moves = std::ranges::any_of(frontier.points, [](const FrontierPoint& p) { return p.movedBytes > 0; });
     if (moves)
         columns.insert(columns.begin() + 3, {{"To the host", right}, {"Exposed ms", right}});
@@ -131,7 +131,7 @@ void print(const Frontier& frontier, bool exact, std::ostream& out)
         const double stepMs = frontier.largest.stepMs;
         std::vector<std::string> cells{
             formatBytes(point.peak), groupedDigits(point.peak), formatNumber(point.recomputeMs, 3),
-            stepMs > 0 ? formatPercent(point.costMs() / stepMs) : "-", formatPercent(point.gap)};
+            stepMs > 0 ? formatPercent(point.costMs() / stepMs) : "-", formatNumber(point.gapMs(), 3)};
         if (moves)
             cells.insert(cells.begin() + 3, {formatBytes(point.movedBytes), formatNumber(point.exposedMs, 3)});
         if (!frontier.verdicts.empty()) {

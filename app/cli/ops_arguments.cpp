@@ -29,7 +29,7 @@ Result<OpsRequest> requestOf(const OpsArguments& arguments)
 Result<OpsPlanner> plannerOf(const OpsArguments& arguments)
 {
     ASSIGN_OR_RETURN(StepTracePtr trace, readStep(arguments.stepFile, arguments.times));
-    ASSIGN_OR_RETURN(trace, withHostBandwidth(trace, arguments.hostBandwidth));
+    ASSIGN_OR_RETURN(trace, withHostBandwidth(trace, arguments.toHost));
     Result<OpsPlanner> planner = OpsPlanner::create(std::move(trace));
     if (!planner)
         return Error{planner.error().kind, arguments.stepFile + ": " + planner.error().message};
@@ -53,16 +53,6 @@ void addOpsArguments(CLI::App& command, OpsArguments& arguments)
         ->type_name("FILE");
     addTimeArguments(command, arguments.times);
     addJsonFlag(command, arguments.json);
-}
-
-void addOpsOffload(CLI::App& command, OpsArguments& arguments, const std::string& description)
-{
-    CLI::Option* offload = command.add_flag("--offload", arguments.offload, description);
-    command
-        .add_option("--host-memory", arguments.hostMemory, "The most pinned host memory for --offload; default: any")
-        ->type_name("SIZE")
-        ->needs(offload);
-    addHostBandwidth(command, arguments.hostBandwidth);
 }
 
 Result<OpsInput> readOpsInput(const OpsArguments& arguments)
@@ -89,12 +79,7 @@ Result<HostedComparison> hostedOf(const OpsInput& input, const OpsArguments& arg
     const StepTrace& trace = *model.trace();
     RETURN_IF_ERROR(offloadable(model));
     HostedLimits limits;
-    if (!arguments.hostMemory.empty()) {
-        const Result<Bytes> host = parseBytes(arguments.hostMemory);
-        if (!host)
-            return badInput("--host-memory " + host.error().message);
-        limits.hostMemory = *host;
-    }
+    ASSIGN_OR_RETURN(limits.hostMemory, hostMemoryOf(arguments.toHost));
     HostedComparison compared;
     ASSIGN_OR_RETURN(compared.plain, opsRegions(model, plan, modules));
     ASSIGN_OR_RETURN(compared.plainTimeline, model.predict(compared.plain));
@@ -105,8 +90,12 @@ Result<HostedComparison> hostedOf(const OpsInput& input, const OpsArguments& arg
     Result<PlanAnswer> hosted = hostedAnswer(model, plans, modules, limits);
     if (!hosted && hosted.error().kind == ErrorKind::infeasible)
         return Error{ErrorKind::infeasible,
-                     "no policy by op " + (forCard ? "runs on " + input.card->title : "fits")
-                         + ", whatever goes to the host" + (limits.hostMemory > 0 ? " within --host-memory" : "")};
+                     "no policy by op "
+                         + (forCard ? "runs on " + input.card->title
+                                    : "takes at most " + formatBytes(compared.plainTimeline.peak))
+                         + ", whatever goes to the host"
+                         + (limits.hostMemory > 0 ? " within --host-memory: allow more host memory, or" : ":")
+                         + " plan by module (torch-headroom plan --offload)"};
     if (!hosted)
         return hosted.error();
     compared.hosted = *std::move(hosted);

@@ -24,16 +24,12 @@ struct OpsArguments
     std::string solver = "dp";
     std::string runtime = "flops";
     std::string opTimes; ///< file of measured times
-    bool offload = false;
-    std::string hostMemory; ///< with `offload`, empty: any
-    std::string hostBandwidth; ///< as addHostBandwidth(); empty: the GPU's
+    OffloadArguments toHost;
     TimeChoice times;
     CardArguments onCard;
     bool json = false;
 };
 void addOpsArguments(CLI::App& command, OpsArguments& arguments);
-/// Adds --offload, with the description, --host-memory and --host-bandwidth.
-void addOpsOffload(CLI::App& command, OpsArguments& arguments, const std::string& description);
 
 /// The planner of a recorded step, the request without a fraction, and the card of --card.
 struct OpsInput

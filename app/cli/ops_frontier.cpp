@@ -104,7 +104,7 @@ Result<int> runFrontier(const OpsFrontierArguments& arguments)
     if (input.card)
         cardColumns = {{"Reserved", right}, {input.card->title, right}};
     std::ranges::copy(cardColumns, std::back_inserter(columns));
-    if (arguments.offload) {
+    if (arguments.toHost.offload) {
         columns.insert(
             columns.end(),
             {{"Policy's peak", right}, {"Recompute ms", right}, {"To the host", right}, {"Exposed ms", right}});
@@ -128,7 +128,7 @@ Result<int> runFrontier(const OpsFrontierArguments& arguments)
             json["points"].back()["card"] = cardRunJson(*input.card, trace, run);
             std::ranges::copy(cardCells(run), std::back_inserter(cells));
         }
-        if (arguments.offload) {
+        if (arguments.toHost.offload) {
             ASSIGN_OR_RETURN(const HostedComparison found, hostedOf(input, arguments, plan, plans, {}, false));
             picture.points.push_back(pointOf(found.hosted));
             std::ranges::copy(policyCells(found.hosted), std::back_inserter(cells));
@@ -140,7 +140,7 @@ Result<int> runFrontier(const OpsFrontierArguments& arguments)
         }
         table.addRow(std::move(cells));
     }
-    if (arguments.offload)
+    if (arguments.toHost.offload)
         picture.points = withoutWorse(std::move(picture.points));
     if (!arguments.output.empty())
         RETURN_IF_ERROR(drawFrontier(picture, arguments.output));
@@ -168,8 +168,8 @@ void addOpsFrontier(CLI::App& program, Action& chosen)
                      "Say of each plan whether training runs on this GPU, given by name or as a size");
     command->add_option("-o,--output", arguments->output, "Write a picture or a table: .svg, .pdf, .png or .csv")
         ->type_name("FILE");
-    addOpsOffload(
-        *command, *arguments,
+    addOffloadArguments(
+        *command, arguments->toHost,
         "Beside each plan, a policy of the same memory with results of ops and arguments of modules in pinned "
         "host memory");
     command

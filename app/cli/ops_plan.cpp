@@ -360,7 +360,7 @@ Result<int> runPlan(const OpsPlanArguments& arguments)
     input.request.fraction = fraction;
     ASSIGN_OR_RETURN(const std::vector<ModuleId> modules, modulesOf(arguments, *input.planner.model().trace()));
     ASSIGN_OR_RETURN(ComparedAnswer found, answer(input, arguments));
-    if (arguments.offload) {
+    if (arguments.toHost.offload) {
         std::vector<OpsPlan> plans = found.frontier;
         plans.push_back(found.plan());
         plans.push_back(found.standard);
@@ -406,8 +406,8 @@ void addOpsPlan(CLI::App& program, Action& chosen)
         ->type_name("policy.json");
     command->add_option("--ac-unit", arguments->acUnits, "A module to checkpoint in the policy (default: the blocks)")
         ->type_name("FQN");
-    addOpsOffload(
-        *command, *arguments,
+    addOffloadArguments(
+        *command, arguments->toHost,
         "Also find a policy of the same memory with results of ops and arguments of modules in pinned host memory; -o "
         "writes that policy");
     command->callback([=, &chosen] {

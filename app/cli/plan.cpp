@@ -183,8 +183,8 @@ void print(const PlanAnswer& answer, const PlanSource& source, const PlanCommand
     const double scriptMs = source.trace ? recomputedMs(*source.trace) : 0;
     out << "Plan          " << planStatusName(plan.status);
     if (plan.gap > 0)
-        out << ", at most " << formatPercent(plan.gap) << " of the " << comparedTime(plan)
-            << " above the least possible";
+        out << "; a better plan saves at most " << formatMs(plan.gapMs())
+            << (plan.stepMs > 0 ? ", " + formatPercent(plan.gapMs() / plan.stepMs) + " of forward and backward" : "");
     out << "\nBudget        " << exactBytes(plan.budget);
     if (plan.worldSize > 1)
         out << " on each of " << plan.worldSize << " ranks";
@@ -274,12 +274,6 @@ Result<int> printTrainerConfig(const PlanCommandArguments& arguments, const Plan
 Result<int> run(const PlanCommandArguments& arguments)
 {
     ASSIGN_OR_RETURN(PlanRequest request, planRequest(arguments));
-    if (const bool pinned
-        = std::ranges::any_of(request.pins, [](const auto& pin) { return pin.second == Pin::offload; });
-        (request.offload || pinned) && (!plansExactly(arguments) || request.worldSize > 1))
-        return badInput(
-            "--offload and --pin FQN=offload need a recorded step, planned to the byte: expected a step file, "
-            "and no --formulation piecewise or --world-size");
     if (arguments.onCard.card.empty()) {
         const Result<Bytes> budget = parseBytes(arguments.budget);
         if (!budget)

@@ -28,6 +28,7 @@ struct ReportArguments
     std::string policyFile;
     std::string budget;
     CardArguments onCard;
+    OffloadArguments toHost;
     TimeChoice times;
 };
 
@@ -59,8 +60,8 @@ void addVerdict(PlanAnswer& answer, const CardPtr& card, const StepTrace& step)
         answer.card = CardVerdict{card, runOnCard(*card, step, *answer.timeline)};
 }
 
-/// Sets the plan and its policy. Error: as the planner; a policy that is not of this step.
-Status addPlan(ReportRequest& request, const StepPlanner& planner, const ReportArguments& arguments)
+/// Sets the plan and its policy. `asked` has no budget. Error: as the planner; a policy that is not of this step.
+Status addPlan(ReportRequest& request, const StepPlanner& planner, PlanRequest asked, const ReportArguments& arguments)
 {
     if (!arguments.policyFile.empty()) {
         ASSIGN_OR_RETURN(request.policy, readPolicy(arguments.policyFile));
@@ -75,13 +76,12 @@ Status addPlan(ReportRequest& request, const StepPlanner& planner, const ReportA
         const Result<Bytes> budget = parseBytes(arguments.budget);
         if (!budget)
             return badInput("--budget " + budget.error().message);
-        PlanRequest asked;
         asked.budget = *budget;
         ASSIGN_OR_RETURN(answer, planner.solve(asked));
         addVerdict(answer, request.card, *request.trace);
     } else {
-        ASSIGN_OR_RETURN(answer, planForCardAndSettings(planner, {}, request.card));
-        request.isPlannedForCard = true;
+        ASSIGN_OR_RETURN(answer, planForCardAndSettings(planner, asked, request.card));
+        request.isPlannedForCard = !asked.offload;
     }
     if (answer.fits())
         request.policy = answer.policy(planner.model());
@@ -94,7 +94,7 @@ Status addPlanning(ReportRequest& request, const ReportArguments& arguments)
 {
     const Status can = plannable(*request.trace);
     const Result<StepPlanner> made = can ? StepPlanner::create(request.trace) : can.error();
-    if (!made && asksForPlan(arguments))
+    if (!made && (asksForPlan(arguments) || arguments.toHost.offload))
         return badInput(arguments.stepFile + ": " + made.error().message);
     if (!made) {
         request.whyNoPlan = made.error().message;
@@ -107,15 +107,18 @@ Status addPlanning(ReportRequest& request, const ReportArguments& arguments)
     request.modules = planner.moduleInfo();
     PlanRequest all;
     all.budget = std::max<Bytes>(1, planner.recorded()->peak);
+    all.offload = arguments.toHost.offload;
+    ASSIGN_OR_RETURN(all.hostMemory, hostMemoryOf(arguments.toHost));
     const bool isLarge = request.trace->ops.size() >= opsOfALargeStep;
     ASSIGN_OR_RETURN(request.frontier, planner.frontier(all, isLarge ? frontierPointsOfALargeStep : frontierPoints));
-    return asksForPlan(arguments) ? addPlan(request, planner, arguments) : Status();
+    return asksForPlan(arguments) ? addPlan(request, planner, all, arguments) : Status();
 }
 
 Result<int> run(const ReportArguments& arguments)
 {
     ReportRequest request;
     ASSIGN_OR_RETURN(request.trace, readStep(arguments.stepFile, arguments.times, StepKind::any));
+    ASSIGN_OR_RETURN(request.trace, withHostBandwidth(request.trace, arguments.toHost));
     ASSIGN_OR_RETURN(std::optional<Card> card, cardOf(arguments.onCard, *request.trace));
     if (!card)
         card = recordedCard(*request.trace);
@@ -142,6 +145,7 @@ void addReport(CLI::App& program, Action& chosen)
                               ->type_name("policy.json");
     command->add_option("--budget", arguments->budget, "Plan for this budget")->type_name("SIZE")->excludes(policy);
     addCardArguments(*command, arguments->onCard, "Card for training: a GPU's name, or a size");
+    addOffloadArguments(*command, arguments->toHost, "Plans may also send saved tensors to pinned host memory");
     addTimeArguments(*command, arguments->times);
     command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });
 }

@@ -21,9 +21,12 @@ std::string axisNote(const StepTrace& trace)
 
 namespace {
 
+/// Of JSON.
 const char* boundBy(const StepClock& clock)
 {
     switch (clock.bound()) {
+    case StepClock::Bound::copies:
+        return "copies";
     case StepClock::Bound::cpu:
         return "cpu";
     case StepClock::Bound::communication:
@@ -66,12 +69,17 @@ void addCommunication(Json& json, const StepTrace& trace, const StepClock& clock
 
 Json clockJson(const StepClock& clock)
 {
-    return {{"step_ms", clock.stepMs},
-            {"gpu_ms", clock.gpuMs},
-            {"cpu_ms", clock.cpuMs},
-            {"kernels", std::llround(clock.kernels)},
-            {"recomputed_kernels", std::llround(clock.recomputedKernels)},
-            {"bound_by", boundBy(clock)}};
+    Json json{{"step_ms", clock.stepMs},
+              {"gpu_ms", clock.gpuMs},
+              {"cpu_ms", clock.cpuMs},
+              {"kernels", std::llround(clock.kernels)},
+              {"recomputed_kernels", std::llround(clock.recomputedKernels)},
+              {"bound_by", boundBy(clock)}};
+    if (clock.copyMs > 0) {
+        json["copy_ms"] = clock.copyMs;
+        json["exposed_copy_ms"] = clock.exposedCopyMs;
+    }
+    return json;
 }
 
 Status addClock(Json& json, const StepTrace& trace, const CheckpointPlan& plan)
@@ -98,8 +106,20 @@ std::string clockText(const StepClock& clock)
     if (!clock.collectives.empty())
         text += ", " + groupedDigits(static_cast<std::int64_t>(clock.collectives.size())) + " collectives take "
             + formatMs(clock.communicationMs) + " (" + formatMs(clock.exposedMs) + " exposed)";
-    const std::string_view bound = boundBy(clock);
-    return text + "; " + (bound == "cpu" ? "the CPU" : bound == "gpu" ? "the GPU" : "communication") + " binds";
+    if (clock.copyMs > 0)
+        text += ", copies to the host and back take " + formatMs(clock.copyMs) + " (" + formatMs(clock.exposedCopyMs)
+            + " exposed)";
+    switch (clock.bound()) {
+    case StepClock::Bound::cpu:
+        return text + "; the CPU binds";
+    case StepClock::Bound::communication:
+        return text + "; communication binds";
+    case StepClock::Bound::copies:
+        return text + "; copies to the host bind";
+    case StepClock::Bound::gpu:
+        break;
+    }
+    return text + "; the GPU binds";
 }
 
 Result<std::string> clockText(const StepTrace& trace, const CheckpointPlan& plan)

@@ -90,9 +90,20 @@ Result<StepTracePtr> stepToPlan(const char* file)
     return std::move(timed.step);
 }
 
-Result<std::string> plan(const char* file, const char* gpu, Bytes budget, Bytes margin,
-                         const std::optional<std::string>& settings, const char* policyFile, const PlanRequest& request)
+Result<PlanRequest> planRequest(const nlohmann::json& wishes)
 {
+    PlanRequest request;
+    request.offload = wishes.at("offload").get<bool>();
+    request.hostMemory = wishes.at("host_memory").get<Bytes>();
+    request.recompute = wishes.at("recompute").get<bool>();
+    ASSIGN_OR_RETURN(request.pins, parsePins(wishes.at("pins").get<std::vector<std::string>>()));
+    return request;
+}
+
+Result<std::string> plan(const char* file, const char* gpu, Bytes budget, Bytes margin,
+                         const std::optional<std::string>& settings, const char* policyFile, const char* wishes)
+{
+    ASSIGN_OR_RETURN(const PlanRequest request, planRequest(nlohmann::json::parse(wishes)));
     ASSIGN_OR_RETURN(const StepTracePtr step, stepToPlan(file));
     ASSIGN_OR_RETURN(const DeviceSpec spec, findDeviceSpec(gpuName(gpu)));
     ASSIGN_OR_RETURN(Card card, cardFor(spec, *step, settings.value_or(recordedAllocatorSettings(step->info))));
@@ -256,15 +267,11 @@ const char* headroom_step_times(const char* step, const char* calibration_file)
 }
 
 const char* headroom_plan(const char* step, const char* gpu, std::int64_t budget, std::int64_t margin,
-                          const char* settings, const char* policy, std::int64_t hostMemory, int recompute)
+                          const char* settings, const char* policy, const char* wishes)
 {
     return python::guardedText([&] {
         const auto chosen = settings != nullptr ? std::optional<std::string>(settings) : std::nullopt;
-        PlanRequest request;
-        request.offload = hostMemory >= 0;
-        request.hostMemory = std::max<Bytes>(hostMemory, 0);
-        request.recompute = recompute != 0;
-        return python::plan(step, gpu, budget, margin, chosen, policy, request);
+        return python::plan(step, gpu, budget, margin, chosen, policy, wishes);
     });
 }
 

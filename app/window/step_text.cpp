@@ -48,6 +48,8 @@ QString bindsText(const StepClock& clock)
         return tr("the CPU binds");
     case StepClock::Bound::communication:
         return tr("communication binds");
+    case StepClock::Bound::copies:
+        return tr("copies to the host bind");
     case StepClock::Bound::gpu:
         break;
     }
@@ -58,6 +60,17 @@ QString bindsText(const StepClock& clock)
 QString exposedText(const StepClock& clock)
 {
     return tr("%1 of %2 of communication is exposed").arg(msText(clock.exposedMs), msText(clock.communicationMs));
+}
+
+/// A time in per cent of forward and backward.
+QString shareOfStep(double ms, const Plan& plan)
+{
+    return QString::number(plan.stepMs > 0 ? 100 * ms / plan.stepMs : 0, 'f', 1);
+}
+
+QString gapText(const Plan& plan)
+{
+    return tr("A better plan saves at most %1 (%2 %)").arg(msText(plan.gapMs()), shareOfStep(plan.gapMs(), plan));
 }
 
 /// A duration of the wall clock, rounded.
@@ -377,12 +390,11 @@ QString planSummary(const Session& session)
         std::ranges::count_if(regions, [](const CheckpointRegion& region) { return !region.offload; }));
     if (count == 0 && moved == 0)
         return tr("The whole step fits this budget: nothing has to be recomputed.");
-    const double percent = plan.stepMs > 0 ? 100 * plan.recomputeMs / plan.stepMs : 0;
     QStringList sentences;
     if (count > 0)
         sentences << (count == 1 ? tr("One module is recomputed: +%1 (%2 %).")
                                  : tr("%3 modules are recomputed: +%1 (%2 %)."))
-                         .arg(msText(plan.recomputeMs), QString::number(percent, 'f', 1))
+                         .arg(msText(plan.recomputeMs), shareOfStep(plan.recomputeMs, plan))
                          .arg(count);
     if (moved > 0)
         sentences << (moved == 1 ? tr("One module is offloaded.") : tr("%1 modules are offloaded.").arg(moved));
@@ -407,11 +419,8 @@ QString solverLine(const Session& session)
     case PlanStatus::optimal:
         return tr("Proven optimal in %1").arg(time);
     case PlanStatus::feasible:
-        if (session.answer()->preliminary)
-            return tr("A better plan saves at most %1 % of the added time; proving …")
-                .arg(QString::number(100 * plan.gap, 'f', 1));
-        return tr("A better plan saves at most %1 % of the added time; found in %2")
-            .arg(QString::number(100 * plan.gap, 'f', 1), time);
+        return session.answer()->preliminary ? tr("%1; proving …").arg(gapText(plan))
+                                             : tr("%1; found in %2").arg(gapText(plan), time);
     case PlanStatus::infeasible:
         return tr("No plan found that fits, in %1").arg(time);
     case PlanStatus::stopped:

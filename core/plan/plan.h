@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -99,6 +100,9 @@ enum class PlanMode { modules, ops };
 /// inside or around it is checkpointed or offloaded; `recompute` checkpoints it; `offload` moves its saved tensors to
 /// host memory.
 enum class Pin { save, recompute, offload };
+/// Reads pins such as "Net.layers.0=save". Error (badInput): another form, or a module with two decisions; the sentence
+/// begins with --pin.
+Result<std::map<std::string, Pin>> parsePins(std::span<const std::string> texts);
 
 /// The input of a planner.
 struct PlanRequest
@@ -148,6 +152,7 @@ struct Plan
         double exposedMs = 0; ///< time when the GPU waits for copies
     } offload;
     double costMs() const { return recomputeMs + offload.exposedMs; } ///< what the plan adds to the step
+    double gapMs() const { return gap * costMs(); } ///< the most that a better plan saves
     double solveMs = 0; ///< wall time
     std::int64_t nodes = 0; ///< number of nodes of search trees and labels of dynamic programmes
     /// The price of memory at the budget: ms that one more GiB saves, by the linear relaxation. 0 if nothing is

@@ -40,6 +40,18 @@ struct Wishes
     std::vector<bool> forced; ///< the module is pinned to recompute, or to be offloaded
 };
 
+/// Why no plan checkpoints or offloads a module that has no obstacle.
+std::string whyNotAllowed(const ModuleStats& stats, const PlanRequest& request)
+{
+    const auto unit = std::ranges::find_if(request.fsdpUnits,
+                                           [&](const std::string& fsdpUnit) { return isInside(fsdpUnit, stats.fqn); });
+    if (unit != request.fsdpUnits.end())
+        return "the module contains the FSDP unit `" + *unit + "`: expected a module inside of FSDP units";
+    if (!request.acUnits.empty() && std::ranges::find(request.acUnits, stats.fqn) == request.acUnits.end())
+        return "the module is not among the AC units: expected an --ac-unit";
+    return "the module keeps no activations for backward";
+}
+
 Status applyPins(const PlanModules& modules, const PlanRequest& request, Wishes& wishes)
 {
     const std::vector<ModuleStats>& stats = modules.info->stats;
@@ -56,8 +68,7 @@ Status applyPins(const PlanModules& modules, const PlanRequest& request, Wishes&
                 return badInput("cannot pin `" + fqn + what + obstacle);
         const auto module = static_cast<std::size_t>(found - stats.begin());
         if (pin != Pin::save && !allowedByUnits[module])
-            return badInput("cannot pin `" + fqn + what
-                            + "the module keeps no activations, is no AC unit, or contains an FSDP unit");
+            return badInput("cannot pin `" + fqn + what + whyNotAllowed(*found, request));
         wishes.forced[module] = pin != Pin::save;
         for (std::size_t other = 0; other < stats.size(); ++other) {
             const bool around = isInside(fqn, stats[other].fqn);
@@ -231,6 +242,23 @@ Status checkWorldSize(const PlanRequest& request)
     if (request.worldSize < 1)
         return badInput("world size " + std::to_string(request.worldSize) + ": expected 1 or more");
     return {};
+}
+
+Result<std::map<std::string, Pin>> parsePins(std::span<const std::string> texts)
+{
+    std::map<std::string, Pin> pins;
+    for (const std::string& text : texts) {
+        const std::size_t equals = text.rfind('=');
+        const std::string what = equals == std::string::npos ? "" : text.substr(equals + 1);
+        if (equals == 0 || (what != "save" && what != "recompute" && what != "offload"))
+            return badInput("--pin `" + text + "`: expected FQN=save, FQN=recompute or FQN=offload");
+        const std::string fqn = text.substr(0, equals);
+        const Pin decision = what == "save" ? Pin::save : what == "offload" ? Pin::offload : Pin::recompute;
+        const auto [known, added] = pins.emplace(fqn, decision);
+        if (!added && known->second != decision)
+            return badInput("--pin names `" + fqn + "` twice, with different decisions: expected a single decision");
+    }
+    return pins;
 }
 
 std::string_view planStatusName(PlanStatus status)

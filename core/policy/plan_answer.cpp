@@ -101,11 +101,6 @@ PlanAnswer answerTo(const PlanRequest& request, const StepModel& step, PlanAnswe
     return found;
 }
 
-std::string_view comparedTime(const Plan& plan)
-{
-    return plan.offload.moved > 0 ? "recomputation and waits for copies" : "recomputation";
-}
-
 void replacePlan(PlanAnswer& answer, const StepModel& step, CheckpointPlan regions, TimelinePtr timeline,
                  std::vector<ModuleEffect> effects)
 {

@@ -86,9 +86,6 @@ bool offloads(const CheckpointPlan& plan);
 /// Sets Plan::offload of regions that were predicted as `timeline`. The times are 0 without hasClock().
 void setOffload(const StepModel& step, const CheckpointPlan& regions, const Timeline& timeline, Plan& plan);
 
-/// What Plan::gap compares: "recomputation", of a plan with offload also waits for copies.
-std::string_view comparedTime(const Plan& plan);
-
 /// Replaces the plan of an answer by other regions with their effects and timeline; bound and status stay.
 void replacePlan(PlanAnswer& answer, const StepModel& step, CheckpointPlan regions, TimelinePtr timeline,
                  std::vector<ModuleEffect> effects);

@@ -33,14 +33,15 @@ Result<CheckpointRegion> regionOf(const StepModel& model, ModuleId module, const
                                  policy.offload->prefetch, policy.offload->afterUnpacks};
         if (movesOf(model, region) != policy.offload)
             return badInput("policy of module `" + policy.fqn
-                            + "`: the step saves or moves other tensors there; make the policy of this step again");
+                            + "`: the step saves other tensors there than the step that was planned: plan this step");
         return region;
     }
     if (policy.hosted)
         region.hosted = Hosted{{}, *policy.hosted, !policy.arguments.empty()};
     if (!policy.arguments.empty() && movedArgumentsOf(trace, model.index(), module) != policy.arguments)
         return badInput("policy of module `" + policy.fqn
-                        + "`: other arguments move to the host in this step; make the policy of this step again");
+                        + "`: the module has other arguments in this step than in the step that was planned: plan this "
+                          "step");
     if (policy.ops.empty())
         return region;
 
@@ -65,8 +66,8 @@ Result<CheckpointRegion> regionOf(const StepModel& model, ModuleId module, const
         const auto place = places.find({op.op, op.index});
         if (place == places.end())
             return badInput(where + op.op + "` with index " + std::to_string(op.index)
-                            + " never ran there: the step has " + callsText(ran.contains(op.op) ? ran[op.op] : 0)
-                            + " of it");
+                            + " (from 0) never ran there, since the step has "
+                            + callsText(ran.contains(op.op) ? ran[op.op] : 0) + " of the op: plan this step");
         if (seen[place->second])
             return badInput(where + op.op + "` with index " + std::to_string(op.index) + " is there twice");
         if (op.save && !savable[place->second])

@@ -118,7 +118,8 @@ Result<std::string> StepPlanner::Model::whyInfeasible(const Plan& plan, const St
     }
     if (!request.recompute)
         return "No plan fits " + formatBytes(plan.budget)
-            + " without recomputation; with recomputation plans exist from " + formatBytes(leastWithoutWishes) + " on.";
+            + " without recomputation; with recomputation alone plans exist from " + formatBytes(leastWithoutWishes)
+            + " on.";
     std::string reason = whyStepDoesNotFit(*step.trace(), plan, *options.minMemoryPlan().timeline, leastWithoutWishes);
     const auto leftOut = std::ranges::find_if(modules.info->stats, [](const ModuleStats& stats) {
         return !stats.obstacle.empty() && hasSomethingToGive(stats);
@@ -159,11 +160,12 @@ Status plannable(const StepTrace& trace)
 Status offloadable(const StepModel& model)
 {
     if (!hasClock(*model.trace()))
-        return badInput("the step tells too little about ops to time copies to the host: record the step again to plan "
-                        "with offload");
+        return badInput("the step tells too little about ops to time copies to the host (the shapes are missing, as in "
+                        "a file of an older version): record the step again to plan with offload");
     const std::vector<CheckpointObstacle>& obstacles = model.index().obstaclesToOffload;
     if (!obstacles.empty() && std::ranges::find(obstacles, CheckpointObstacle::none) == obstacles.end())
-        return badInput("no module of the step can be offloaded: " + std::string(obstacleText(obstacles.front())));
+        return badInput("no module of the step can be offloaded, since "
+                        + std::string(obstacleText(obstacles.front())) + ": plan without offload");
     return {};
 }
 
@@ -252,7 +254,11 @@ Result<PlanAnswer> StepPlanner::solve(const PlanRequest& request, std::stop_toke
     if (!answer.fits()) {
         ASSIGN_OR_RETURN(answer.plan.reason, model_->whyInfeasible(answer.plan, **options, request, stop));
         if (request.offload && request.hostMemory == 0)
-            answer.plan.reason += " With offload, plans exist from " + formatBytes(least) + " on.";
+            answer.plan.reason += " With offload" + std::string(request.recompute ? "" : " alone") + ", plans exist from " + formatBytes(least)
+                + " on.";
+        else if (request.offload)
+            answer.plan.reason
+                += " No plan with at most " + formatBytes(request.hostMemory) + " of pinned host memory was found.";
     }
     if (stop.stop_requested())
         answer.plan.status = PlanStatus::stopped;

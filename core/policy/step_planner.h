@@ -29,6 +29,7 @@ struct FrontierPoint
     Bytes hostBytes = 0; ///< with offload: pinned host memory
 
     double costMs() const { return recomputeMs + exposedMs; } ///< what the point adds to the step
+    double gapMs() const { return gap * costMs(); } ///< the most that a better plan saves
 };
 
 /// Receives intermediate results of a frontier that is being computed: from end to end, with fewer points.

@@ -6,6 +6,7 @@
 #include "core/predict/step_index.h"
 #include "core/trace/step_trace.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -51,12 +52,13 @@ struct StepClock
     double exposedCopyMs = 0; ///< part of copyMs that is exposed
     std::vector<TimedOffload> offloads; ///< by call of the plan's modules, in the order of the forwards; may be shorter
 
-    /// The largest of gpuMs, cpuMs and exposedMs.
-    enum class Bound : std::uint8_t { gpu, cpu, communication };
+    /// The largest of gpuMs, cpuMs, exposedMs and exposedCopyMs.
+    enum class Bound : std::uint8_t { gpu, cpu, communication, copies };
     Bound bound() const noexcept
     {
-        if (exposedMs > gpuMs && exposedMs > cpuMs)
-            return Bound::communication;
+        const double works = std::max(gpuMs, cpuMs);
+        if (std::max(exposedMs, exposedCopyMs) > works)
+            return exposedMs > exposedCopyMs ? Bound::communication : Bound::copies;
         return cpuMs > gpuMs ? Bound::cpu : Bound::gpu;
     }
 };

@@ -75,6 +75,8 @@ TEST_F(CliTest, FrontierSaysWhichPlansRunOnACard)
     EXPECT_THAT(headroomProgram(arguments).out, AllOf(HasSubstr("Runs from"), HasSubstr("out of memory")));
     arguments.insert(arguments.end(), {"--formulation", "piecewise"});
     expectBadInput(headroomProgram(arguments), {"--card", "--formulation piecewise"});
+    expectBadInput(headroomProgram({"frontier", stepPath(), "--formulation", "piecewise", "--offload"}), {"--offload"});
+    expectBadInput(headroomProgram({"frontier", stepPath(), "--world-size", "2", "--offload"}), {"--offload"});
 }
 
 TEST_F(CliTest, AnUnknownFormatOfAPictureIsSaidBeforeTheWork)

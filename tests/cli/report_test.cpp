@@ -96,6 +96,21 @@ TEST_F(ReportTest, SaysWhatAPolicyMovesToTheHost)
     EXPECT_THAT(page, Not(HasSubstr("Checkpointed modules")));
 }
 
+TEST_F(ReportTest, PlansWithOffload)
+{
+    const std::string step = HEADROOM_TEST_DATA "/steps/t5_3L_h100.hrs";
+    const auto plan = headroomProgram({"plan", step, "--budget", "1500MiB", "--offload", "--json"}).json();
+    ASSERT_GT(plan["offload"]["moved_bytes"].get<std::int64_t>(), 0);
+    const std::string page = report({step, "--budget", "1500MiB", "--offload"});
+    for (const char* text : {"Offloaded modules", "Recomputation and waits for copies in", "Waits for copies</th>"})
+        EXPECT_THAT(page, HasSubstr(text));
+    EXPECT_THAT(report({step, "--budget", "1500MiB"}), Not(HasSubstr("aits for copies")));
+    expectBadInput(headroomProgram({"report", HEADROOM_TEST_DATA "/snapshots/full.pickle", "--offload", "-o",
+                                    path("refused.html")}),
+                   {"a memory snapshot does not tell", "no plan is possible"});
+    EXPECT_FALSE(std::filesystem::exists(path("refused.html")));
+}
+
 TEST_F(ReportTest, ACardThatIsTooSmallForEveryPlan)
 {
     const std::string page = report({stepPath(), "--card", "1MiB"});

@@ -66,7 +66,7 @@ TEST_F(VerifySteps, AnotherStepPartsWhereItDoes)
     const Finished finished = verify(path("executed.hrs"), {"--json"});
     EXPECT_EQ(finished.exitCode, 1);
     EXPECT_TRUE(isErrorLine(finished.err)) << finished.err;
-    EXPECT_THAT(finished.err, HasSubstr("executed and predicted memory part: "));
+    EXPECT_THAT(finished.err, HasSubstr("executed memory differs from the predicted memory: "));
     EXPECT_EQ(finished.json()["agrees"], false);
     EXPECT_GT(finished.json()["largest_difference_bytes"], 0);
 }

@@ -377,5 +377,21 @@ TEST(StepClock, SmallStepsAreBoundByTheCpuAndLargeOnesByTheGpu)
     EXPECT_NEAR(large.stepMs, large.gpuMs, 0.05 * large.gpuMs);
 }
 
+TEST(StepClock, TheLongestBinds)
+{
+    StepClock clock;
+    clock.gpuMs = 2;
+    clock.cpuMs = 1;
+    clock.exposedMs = 1;
+    clock.exposedCopyMs = 3;
+    EXPECT_EQ(clock.bound(), StepClock::Bound::copies);
+    clock.exposedMs = 4;
+    EXPECT_EQ(clock.bound(), StepClock::Bound::communication);
+    clock.cpuMs = 5;
+    EXPECT_EQ(clock.bound(), StepClock::Bound::cpu);
+    clock.gpuMs = 6;
+    EXPECT_EQ(clock.bound(), StepClock::Bound::gpu);
+}
+
 } // namespace
 } // namespace headroom

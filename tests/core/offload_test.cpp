@@ -700,7 +700,7 @@ TEST(OffloadPlan, WithoutRecomputationOnlyMovesTensors)
     request.budget = 1;
     const PlanAnswer refused = *planner.solve(request);
     ASSERT_FALSE(refused.fits());
-    EXPECT_THAT(refused.plan.reason, HasSubstr("without recomputation; with recomputation plans exist from"));
+    EXPECT_THAT(refused.plan.reason, HasSubstr("without recomputation; with recomputation alone plans exist from"));
     const Bytes least = refused.plan.leastBudget;
     EXPECT_LT(least, planner.recorded()->peak);
     request.budget = least + (planner.recorded()->peak - least) / 2;

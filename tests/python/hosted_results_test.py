@@ -387,7 +387,7 @@ class Values(OnTheCpu):
         found = entry("1", [("exp", 0)])
         refused(self.written({**found, "offload": {"wait": -1, "ahead": 0}}), "modules[0].offload.wait: expected a whole")
         refused(self.written({key: value for key, value in found.items() if key != "offload"}),
-                "modules[0].offload: expected an object")
+                "modules[0].offload is missing: expected {\"wait\", \"ahead\"}, since ops go to the host")
         refused(self.written(entry("1", [], arguments=[1, 0])),
                 "modules[0].offload.arguments: expected ascending whole numbers from 0")
         found["ops"][0]["save"] = False
@@ -396,14 +396,14 @@ class Values(OnTheCpu):
         refused(self.written(found), "modules[0].ops[0].offload: expected true or false")
         policy = self.written(entry("1", [("exp", 0)]))
         with unittest.mock.patch.object(Late, "is_available", lambda: False):
-            refused(policy, "saved tensors go to pinned host memory, and that needs CUDA")
+            refused(policy, "tensors go to pinned host memory, and that needs CUDA")
 
         def fail(nbytes):
             raise RuntimeError("CUDA error: out of memory\nmore lines")
 
         with self.late(), unittest.mock.patch.object(Late, "pinned", fail):
             model = apply(net(), policy)
-            with self.assertRaisesRegex(PolicyError, "4,096 bytes of pinned host memory are not to be had"):
+            with self.assertRaisesRegex(PolicyError, "the host gives no 4,096 bytes of pinned memory"):
                 model(batch())
             self.assertNotIn("forward", model[1].__dict__)
 

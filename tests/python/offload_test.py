@@ -14,6 +14,7 @@ import random
 import tempfile
 import unittest
 import unittest.mock
+import warnings
 import weakref
 
 import support
@@ -716,9 +717,9 @@ class Refusals(OnTheCpu):
 
     def test_without_cuda(self):
         with unittest.mock.patch.object(Late, "is_available", lambda: False):
-            self.refused(self.written(entry(model(), "0")), "module Sequential.0: saved tensors go to pinned host "
-                                                            "memory, and that needs CUDA: train on a GPU, or plan "
-                                                            "with --pin Sequential.0=save", where="")
+            self.refused(self.written(entry(model(), "0")), "module Sequential.0: tensors go to pinned host memory, and "
+                                                            "that needs CUDA: train on a GPU, or plan without "
+                                                            "--offload", where="")
 
     def test_without_pinned_memory(self):
         def fail(nbytes):
@@ -727,8 +728,9 @@ class Refusals(OnTheCpu):
         net = self.applied(model(), "0")
         with unittest.mock.patch.object(Late, "pinned", fail), self.assertRaises(PolicyError) as caught:
             net(batch())
-        self.assertSentence(caught.exception, "module Sequential.0: 2,048 bytes of pinned host memory are not to be "
-                            "had (CUDA error: out of memory); the policy was removed from the model")
+        self.assertSentence(caught.exception, "module Sequential.0: the host gives no 2,048 bytes of pinned memory "
+                            "(CUDA error: out of memory): free host memory, or plan with a smaller --host-memory; the "
+                            "policy was removed from the model")
         self.assertEqualToTheBit(gradients(model()), gradients(net))
 
     def first_step_refused(self, net, policy, sentence, step=lambda net: backward(net(batch()))):
@@ -836,11 +838,16 @@ class Refusals(OnTheCpu):
         net = self.applied(model(2, Changing), "0", "1", ahead=1)
         gradients(net)
         torch.optim.SGD(net.parameters(), lr=0.0).step()
-        for waves in (2, 0):
+        for waves in (2, 1, 0):
             plain = model(2, Changing)
             plain[1].waves = net[1].waves = waves
             del Late.copied[:]
-            self.assertEqualToTheBit(gradients(plain), gradients(net))
+            with warnings.catch_warnings(record=True) as caught:
+                self.assertEqualToTheBit(gradients(plain), gradients(net))
+            self.assertEqual(len(caught), int(waves == 2), caught)  # once
+            for warning in caught:
+                self.assertRegex(str(warning.message), "module Sequential.1: autograd saved [0-9]+ tensors in the forward, "
+                                                       "[0-9]+ in the recorded step; tensors of such a forward stay")
             moved = Saved(model()[0], batch().requires_grad_()).nbytes()
             # The tensors of the second module are copied to the host, but stay on the device.
             self.assertEqual(sum(Late.copied), (3 if waves else 4) * moved)

@@ -99,6 +99,11 @@ class Offload(Runs):
         self.assertGreater(plan["offload"]["moved_bytes"], 0)
         self.assertEqual(plan["decisions"], {})
         self.assertIn("offloaded", sentences)
+        pinned, _ = self.dry_run("--budget", budget, "--offload", "--no-recompute", "--pin", "Net.0=recompute", script)
+        self.assertEqual(list(pinned["decisions"]), ["Net.0"])
+        pinned, _ = self.dry_run("--budget", budget, "--pin", "Net.1=save", "--pin", "Net.2=offload", script)
+        self.assertNotIn("Net.1", pinned["decisions"])
+        self.assertEqual(list(pinned["offload"]["modules"]), ["Net.2"])
         plan, _ = self.dry_run("--budget", budget, script)  # a kept plan of other options is not taken
         self.assertGreater(plan["recompute_ms"], 0)
 
@@ -401,6 +406,8 @@ class Refused(Runs):
         self.assert_refused(self.run_script("--gpu", _GPU, "--budget", "1MB", script), 3, "no plan runs on 976.56 KiB")
         self.assert_refused(self.run_script("--gpu", _GPU, "--budget", "much", script), 2, "budget `much`: expected")
         self.assert_refused(self.run_script("--gpu", _GPU, "--no-recompute", script), 2, "can only offload: expected")
+        self.assert_refused(self.run_script("--gpu", _GPU, "--pin", "Net.0", script), 2, "--pin `Net.0`: expected FQN=save")
+        self.assert_refused(self.run_script("--gpu", _GPU, "--pin", "Net.9=save", script), 2, "cannot pin `Net.9`: no module")
 
 
 class AutoCheckpoint(Runs):
@@ -451,6 +458,7 @@ class AutoCheckpoint(Runs):
         cases = {
             "torch_headroom.auto_checkpoint(model, train, budget='1MB', gpu='a100-80gb')": "no plan runs on 976.56 KiB",
             "torch_headroom.auto_checkpoint(model, lambda: None, gpu='a100-80gb')": "made no whole training step",
+            "torch_headroom.auto_checkpoint(model, train, gpu='a100-80gb', pins={'Net.9': 'save'})": "cannot pin `Net.9`",
         }
         if not _HAS_GPU:
             cases["torch_headroom.auto_checkpoint(model, train)"] = "this machine has no GPU: name the card"

@@ -144,7 +144,7 @@ class VerifiedScripts(Recorded):
         done = self.verify("--policy", self.policy, "--json")
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertFalse(json.loads(done.stdout)["agrees"])
-        self.assertIn("executed and predicted memory part", done.stderr.splitlines()[-1])
+        self.assertIn("executed memory differs from the predicted memory", done.stderr.splitlines()[-1])
         self.written(_SCRIPT.replace("class Net", "class Other").replace("net = Net", "net = Other"))
         self.refused("train.py does not train as recorded: the program called no Net")
         self.written("raise RuntimeError('no data')")

@@ -64,7 +64,7 @@ private Q_SLOTS:
     void planThatDoesNotKeepItsWordIsSaid_data()
     {
         QTest::addColumn<QString>("words");
-        QTest::newRow("broken") << QStringLiteral("Executed and predicted memory part: at op 7.");
+        QTest::newRow("broken") << QStringLiteral("Executed memory differs from the predicted memory: at op 7.");
         QTest::newRow("crash") << QStringLiteral("segmentation fault");
     }
     void planThatDoesNotKeepItsWordIsSaid()

@@ -303,9 +303,15 @@ std::string staircase(const std::vector<FrontierPoint>& points, const Plane& pla
     return stretched("<path class=\"curve\" d=\"" + path + "\"/>");
 }
 
+bool movesAny(const std::vector<FrontierPoint>& points)
+{
+    return std::ranges::any_of(points, [](const FrontierPoint& point) { return point.movedBytes > 0; });
+}
+
 std::string pointText(const FrontierPoint& point, double stepMs)
 {
-    return bytesOf(point.peak) + ": " + msOf(point.costMs()) + " of recomputation"
+    return bytesOf(point.peak) + ": " + msOf(point.recomputeMs) + " of recomputation"
+        + (point.movedBytes > 0 ? " and " + msOf(point.exposedMs) + " of waits for copies" : std::string())
         + (stepMs > 0 ? ", " + percentOf(point.costMs() / stepMs) + " of forward and backward" : std::string());
 }
 
@@ -322,10 +328,19 @@ std::string dots(const std::vector<FrontierPoint>& points, const Plane& plane, d
 
 std::string frontierTable(const std::vector<FrontierPoint>& points, double stepMs)
 {
-    Rows rows({{"Peak", true}, {"Recomputation", true}, {"Of forward and backward", true}, {"Gap", true}});
-    for (const FrontierPoint& point : points)
-        rows.add({bytesOf(point.peak), msOf(point.costMs()), stepMs > 0 ? percentOf(point.costMs() / stepMs) : "–",
-                  percentOf(point.gap)});
+    const bool moves = movesAny(points);
+    std::vector<Rows::Column> columns{{"Peak", true}, {"Recomputation", true}};
+    if (moves)
+        columns.insert(columns.end(), {{"Waits for copies", true}, {"To the host", true}, {"Pinned host memory", true}});
+    columns.insert(columns.end(), {{"Of forward and backward", true}, {"A better plan saves at most", true}});
+    Rows rows(columns);
+    for (const FrontierPoint& point : points) {
+        std::vector<std::string> cells{bytesOf(point.peak), msOf(point.recomputeMs)};
+        if (moves)
+            cells.insert(cells.end(), {msOf(point.exposedMs), bytesOf(point.movedBytes), bytesOf(point.hostBytes)});
+        cells.insert(cells.end(), {stepMs > 0 ? percentOf(point.costMs() / stepMs) : "–", msOf(point.gapMs())});
+        rows.add(cells);
+    }
     return "<details><summary>All points as a table</summary>\n" + rows.text() + "</details>\n";
 }
 
@@ -349,17 +364,18 @@ std::string frontierSection(const Report& report)
     std::string inside = staircase(points, plane) + dots(points, plane, stepMs);
     if (const TimelinePtr planned = report.planned()) {
         const auto x = static_cast<double>(planned->peak);
-        const double y = report.of.plan->plan.recomputeMs;
+        const double y = report.of.plan->plan.costMs();
         if (plane.x.contains(x) && plane.y.contains(y))
             inside += dot("peak planned", plane, x, y, 5) + labelAt("label", plane, x, y, -10, "The plan");
     }
+    const std::string what = movesAny(points) ? "Recomputation and waits for copies" : "Recomputation";
     const std::string proof = isComplete(points) ? "The curve is complete, and each plan is proven optimal."
                                                  : "There may be more plans between the points.";
     return section("What less memory costs",
-                   "<p class=\"note\">Recomputation in " + std::string(time.name) + timesTag(report.trace().info)
+                   "<p class=\"note\">" + what + " in " + std::string(time.name) + timesTag(report.trace().info)
                        + ", over the peak in " + unit.name + tag("planned") + "</p>\n"
                        + chart(plane, axisOf(plane.x, unit.bytes, {}, 6), axisOf(plane.y, time.ms, {}, 5),
-                               "Recomputation over the peak: " + pointText(points.front(), stepMs) + " to "
+                               what + " over the peak: " + pointText(points.front(), stepMs) + " to "
                                    + pointText(points.back(), stepMs),
                                inside, {})
                        + "<p class=\"note\">" + proof + "</p>\n" + frontierTable(points, stepMs));

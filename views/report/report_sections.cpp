@@ -284,10 +284,10 @@ std::string planFigures(const Report& report)
     const Plan& plan = report.of.plan->plan;
     const StepInfo& info = report.trace().info;
     std::string text = report.of.policyFile.empty() ? "The plan is " + std::string(planStatusName(plan.status))
-            + (plan.gap > 0 ? ", at most " + percentOf(plan.gap) + " of the " + std::string(comparedTime(plan))
-                       + " above the least possible"
-                            : "")
                                                     : "The plan comes from the policy " + nameOf(report.of.policyFile);
+    if (report.of.policyFile.empty() && plan.gap > 0)
+        text += ": a better plan saves at most " + msOf(plan.gapMs())
+            + (plan.stepMs > 0 ? ", " + percentOf(plan.gapMs() / plan.stepMs) + " of forward and backward" : "");
     text += ". The peak is <em>" + bytesOf(plan.peak) + "</em>" + tag("planned") + " in place of "
         + bytesOf(plan.baselinePeak) + bytesTag(info) + ", for a budget of " + bytesOf(plan.budget)
         + ". Recomputation takes <em>" + msOf(plan.recomputeMs) + "</em>";

@@ -18,7 +18,7 @@ import sys
 
 from ._apply.policy import PolicyError
 from ._library import HeadroomError
-from ._plan.planning import ALLOCATOR_VARIABLES, bytes_of, gpu_at_hand, host_of, plan_for_card
+from ._plan.planning import ALLOCATOR_VARIABLES, bytes_of, gpu_at_hand, plan_for_card, wishes_of
 from ._plan.recordings import Program, recorded
 from ._plan.training import FirstTraining
 from ._record import process
@@ -56,7 +56,9 @@ def parser():
     add("--offload", action="store_true", help="saved tensors may also go to pinned host memory, and come back in "
                                                "time for backward")
     add("--host-memory", metavar="SIZE", help="with --offload: the most pinned host memory; by default any")
-    add("--no-recompute", action="store_true", help="with --offload: recompute nothing")
+    add("--no-recompute", action="store_true", help="with --offload: recompute only modules with --pin FQN=recompute")
+    add("--pin", metavar="FQN=WHAT", action="append", default=[], help="decides for a module: FQN=save, FQN=recompute "
+        "or FQN=offload")
     add("--longest-batch", metavar="N", type=at_least_one, help="plan for the longest of the first N batches of each "
         "torch.utils.data.DataLoader; by default for the recorded step's batch")
     add("--no-evaluation", action="store_true", help="record no evaluation; by default the recording goes on to the "
@@ -81,9 +83,9 @@ def main(arguments=None):
         program = Program(options.script, options.arguments, options.module,
                           () if options.no_evaluation else ["--evaluation"], options.longest_batch)
         kept = recorded(program, gpu, _say)
-        plan = plan_for_card(kept, gpu, bytes_of(options.budget) if options.budget else 0, may_change_settings=True,
-                             host=host_of(options.offload, options.host_memory, not options.no_recompute),
-                             recompute=not options.no_recompute,
+        wishes = wishes_of(options.offload, options.host_memory, not options.no_recompute, options.pin)
+        plan = plan_for_card(kept, gpu, bytes_of(options.budget) if options.budget else 0, wishes,
+                             may_change_settings=True,
                              margin=bytes_of(options.margin, "margin") if options.margin else 0)
     except HeadroomError as error:
         _say(error)
@@ -142,7 +144,7 @@ def _train(options, gpu, plan):
         training.install()
         process.run(options.script, options.arguments, options.module)
     except (PolicyError, HeadroomError) as error:
-        _say(f"{options.script} does not train as recorded: {error}")
+        _say(f"{options.script} does not train under the plan: {error}")
         return 2
     except SystemExit:
         raise

@@ -366,5 +366,6 @@ class MemoryWatch:
         return sum(p.nbytes for p in parameters if p.is_cuda and p.is_leaf and p.requires_grad and p.grad is None)
 
     def _warn(self, sentence):
-        warnings.warn(f"{self._policy.source}: {sentence}: this step differs from the recorded step, or something "
-                      "else is on the device, too", stacklevel=4)
+        warnings.warn(f"{self._policy.source}: {sentence}: this step differs from the recorded step (another batch, "
+                      "dtype or sequence length), or something else is on the device, too: record and plan this step, or "
+                      "leave memory free with --margin", stacklevel=4)

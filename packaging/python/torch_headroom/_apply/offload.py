@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import warnings
 import weakref
 
 import torch
@@ -41,6 +42,7 @@ class OffloadedModule(PlannedModule):
         super().__init__(applied, module, policy)
         self.offloads = offloads
         self.unpacked = False  # a backward has begun
+        self.warned = False  # of a later call that differs
         offloads.expect(applied.document.source, policy.fqn, policy.offload)
 
     def run(self, module, args, kwargs):
@@ -82,6 +84,10 @@ class OffloadedModule(PlannedModule):
         if call.packs not in (0, planned) and call.difference is None:
             call.differs(f"autograd saved {call.packs} tensors in the forward, {planned} in the recorded step")
         if self.checked or not call.packs:
+            if call.difference and not self.warned:
+                self.warned = True
+                warnings.warn(f"{self.applied.document.source}: module {self.policy.fqn}: {call.difference}; tensors of such "
+                              "a forward stay on the device, and take more memory than planned", stacklevel=2)
             return
         self.difference = call.difference and f"{call.difference}; {self.what_to_do()}"
         self.checked = self.difference is None
@@ -105,8 +111,8 @@ class Offloads:
     def expect(self, source, fqn, offload):
         """Called for each module with tensors that move. Raises PolicyError without CUDA."""
         if not pinned.Cuda.is_available():
-            raise PolicyError(f"{source}: module {fqn}: saved tensors go to pinned host memory, and that needs "
-                              f"CUDA: train on a GPU, or plan with --pin {fqn}=save")
+            raise PolicyError(f"{source}: module {fqn}: tensors go to pinned host memory, and that needs CUDA: train on a "
+                              "GPU, or plan without --offload")
         self.ahead = max(self.ahead, offload.ahead)
         self.after_unpacks |= {offload.after_unpacks} - {0}
 

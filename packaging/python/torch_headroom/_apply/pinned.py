@@ -56,7 +56,8 @@ class Card:
             return Cuda.pinned(nbytes).untyped_storage()
         except RuntimeError as error:
             reason = str(error).partition("\n")[0]
-            raise NoPinnedMemory(f"{nbytes:,} bytes of pinned host memory are not to be had ({reason})") from error
+            raise NoPinnedMemory(f"the host gives no {nbytes:,} bytes of pinned memory ({reason}): free host memory, or plan "
+                                 "with a smaller --host-memory") from error
 
     def give_back(self, buffer, read=None):
         """`read` is the event of a copy from the buffer. The stream of copy_out() orders copies into the buffer."""

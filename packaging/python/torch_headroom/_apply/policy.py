@@ -38,8 +38,8 @@ class HeldBytes:
 
 @dataclass(frozen=True)
 class Offload:
-    """Saved tensors of a module that go to pinned host memory (offload.py). A call is a forward of an offloaded module;
-    calls are numbered over all offloaded modules of the policy."""
+    """Saved tensors of a module that go to pinned host memory (offload.py). A call is a forward that saves tensors, of a
+    module of the policy; calls are numbered over all modules of the policy."""
 
     tensors: frozenset  # the tensors that move, as numbers among the tensors that autograd saves in a forward
     saved: int  # number of tensors that autograd saves in a forward
@@ -210,7 +210,9 @@ class _Reader:
                                                   "host")
                 hosted.add((name, index))
             calls[name] += 1
-        moves = self.get(entry, where, "offload", dict, "an object") if "offload" in entry or hosted else {}
+        if hosted and "offload" not in entry:
+            self.fail(f"{where}.offload is missing", "expected {\"wait\", \"ahead\"}, since ops go to the host")
+        moves = self.get(entry, where, "offload", dict, "an object") if "offload" in entry else {}
         if hosted or "arguments" in moves:
             when = moves, f"{where}.offload"
             arguments = self.numbers(*when, "arguments") if "arguments" in moves else ()

@@ -3,9 +3,8 @@
 """Plans a kept recording for a card, in a process of its own: a program that trains later loads no library early, and
 Ctrl+C ends a search. Imports no torch.
 
-    python -m torch_headroom._plan.planning STEP GPU BUDGET SETTINGS POLICY HOST RECOMPUTE
-                                                                                     prints a plan as JSON
-    python -m torch_headroom._plan.planning                                          prints the GPU at hand as JSON
+    python -m torch_headroom._plan.planning STEP GPU BUDGET MARGIN SETTINGS POLICY WISHES    prints a plan as JSON
+    python -m torch_headroom._plan.planning                                                  prints the GPU at hand as JSON
 """
 
 import ctypes
@@ -112,16 +111,15 @@ def _modules(count):
     return f"{count} module{'s' * (count > 1)}"
 
 
-def plan_for_card(kept, gpu, budget, may_change_settings, host=-1, recompute=True, margin=0):
+def plan_for_card(kept, gpu, budget, wishes, may_change_settings, margin=0):
     """Plans a step (recordings.Kept) for the card `gpu`. The allocator may reserve `budget` bytes; 0: all memory that
-    the card gives; `margin` of these bytes stay free. `host` is the most pinned host memory for offload, in bytes; 0: any;
-    -1: without offload. Without `recompute` the plan only offloads. With `may_change_settings`, where no plan runs and the user has chosen no
-    settings of the allocator, the plan is made for other settings if a plan is possible there. Plans are kept beside
-    the step. Raises HeadroomError, with exit code 3 where no plan runs."""
-    plan = _kept_plan(kept, gpu, budget, margin, None, host, recompute)
+    the card gives; `margin` of these bytes stay free. `wishes` are of wishes_of(). With `may_change_settings`, where no
+    plan runs and the user has chosen no settings of the allocator, the plan is made for other settings if a plan is
+    possible there. Plans are kept beside the step. Raises HeadroomError, with exit code 3 where no plan runs."""
+    plan = _kept_plan(kept, gpu, budget, margin, None, wishes)
     better = plan.result["card"].get("better_settings")
     if better and not plan.runs and may_change_settings and not any(name in os.environ for name in ALLOCATOR_VARIABLES):
-        plan = _kept_plan(kept, gpu, budget, margin, better["settings"], host, recompute)
+        plan = _kept_plan(kept, gpu, budget, margin, better["settings"], wishes)
     if not plan.runs:
         raise HeadroomError(plan.refusal(), 3)
     return plan
@@ -148,25 +146,24 @@ def bytes_of(text, name="budget"):
     return size
 
 
-def host_of(offload, host_memory, recompute=True):
-    """Returns the `host` of plan_for_card(). `host_memory` is a size or None. Raises HeadroomError for a size without
-    offload, and for a plan that neither recomputes nor offloads."""
+def wishes_of(offload, host_memory, recompute, pins):
+    """Returns what headroom_plan() takes as wishes. `host_memory` is a size or None, `pins` are texts such as
+    "Net.layers.0=save". Raises HeadroomError for a size without offload, and for a plan that neither recomputes nor offloads."""
     if not recompute and not offload:
         raise HeadroomError("a plan without recomputation can only offload: expected --offload (offload=True) as well")
     if host_memory is not None and not offload:
         raise HeadroomError("host memory is for offload alone: expected --offload (offload=True) as well")
-    if not offload:
-        return -1
-    return 0 if host_memory is None else bytes_of(host_memory, "host memory")
+    host = 0 if host_memory is None else bytes_of(host_memory, "host memory")
+    return {"offload": bool(offload), "host_memory": host, "recompute": bool(recompute), "pins": list(pins)}
 
 
-def _kept_plan(kept, gpu, budget, margin, settings, host, recompute):
-    key = hashlib.sha256(json.dumps([gpu, budget, margin, settings, host, recompute]).encode()).hexdigest()[:16]
+def _kept_plan(kept, gpu, budget, margin, settings, wishes):
+    key = hashlib.sha256(json.dumps([gpu, budget, margin, settings, wishes]).encode()).hexdigest()[:16]
     path, policy = kept.folder / f"plan-{key}.json", kept.folder / f"policy-{key}.json"
     planned = _read(path)
     if planned is None:
-        text = _run_planner(str(kept.step), gpu, str(budget), str(margin), json.dumps(settings), str(policy), str(host),
-                            str(int(recompute)))
+        text = _run_planner(str(kept.step), gpu, str(budget), str(margin), json.dumps(settings), str(policy),
+                            json.dumps(wishes))
         with tempfile.NamedTemporaryFile("w", dir=kept.folder, delete=False) as file:
             file.write(text)
         os.replace(file.name, path)
@@ -193,15 +190,14 @@ def _run_planner(*words):
     return done.stdout
 
 
-def _plan(step, gpu, budget, margin, settings, policy, host, recompute):
+def _plan(step, gpu, budget, margin, settings, policy, wishes):
     library = load()
     library.headroom_plan.restype = ctypes.c_char_p
     library.headroom_plan.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64,
-                                      ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int]
+                                      ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p]
     settings = json.loads(settings)
     text = library.headroom_plan(os.fsencode(step), gpu.encode(), int(budget), int(margin),
-                                 None if settings is None else settings.encode(), os.fsencode(policy), int(host),
-                                 int(recompute))
+                                 None if settings is None else settings.encode(), os.fsencode(policy), wishes.encode())
     if text is None:
         check(2)
     card = next(card for card in json.loads(library.headroom_devices()) if card["name"] == gpu_name(gpu))

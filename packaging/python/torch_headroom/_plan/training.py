@@ -14,7 +14,7 @@ import sys
 
 from .._apply.policy import PolicyError, read_policy
 from .._library import HeadroomError
-from .planning import bytes_of, gpu_at_hand, host_of, plan_for_card
+from .planning import bytes_of, gpu_at_hand, plan_for_card, wishes_of
 from .recordings import recorded, this_program
 
 
@@ -157,14 +157,15 @@ class _AfterTorch(importlib.abc.MetaPathFinder):
 
 
 def auto_checkpoint(model, step, budget=None, gpu=None, offload=False, host_memory=None, recompute=True,
-                    margin=None, longest_batch=None):
+                    margin=None, longest_batch=None, pins=None):
     """Checkpoints `model` so that training runs on the card, with the least recompute time. Returns what was done:
     `modules` (names of the checkpointed modules), `recompute_ms`, `step_ms`, `reserved_peak_bytes`, `left_bytes`,
     `policy` (a path, None if the step fits without a plan). str() of the result is a sentence.
 
     With `offload`, saved tensors of modules may also go to pinned host memory, where that costs less time.
     `host_memory` is the most pinned host memory, as `budget`; by default any. Without `recompute` the plan only
-    offloads.
+    offloads. `pins` decides for modules, by name: {"Net.layers.0": "save"}; the decisions are "save", "recompute" and
+    "offload".
 
     `step()` runs one training step: forward, backward and the optimizer's step. Only the recording process calls
     step(). `budget` is the memory that the caching allocator may reserve, as "8GB", "7.5GiB" or a number of bytes; by
@@ -187,8 +188,9 @@ def auto_checkpoint(model, step, budget=None, gpu=None, offload=False, host_memo
         return None
     program, gpu = this_program("auto_checkpoint()", longest_batch), gpu or _gpu()
     kept = recorded(program, gpu, lambda sentence: print(f"torch_headroom: {sentence}", file=sys.stderr, flush=True))
-    plan = plan_for_card(kept, gpu, bytes_of(budget) if budget is not None else 0, may_change_settings=False,
-                         host=host_of(offload, host_memory, recompute), recompute=recompute,
+    pinned = [f"{fqn}={what}" for fqn, what in (pins or {}).items()]
+    plan = plan_for_card(kept, gpu, bytes_of(budget) if budget is not None else 0,
+                         wishes_of(offload, host_memory, recompute, pinned), may_change_settings=False,
                          margin=bytes_of(margin, "margin") if margin is not None else 0)
     FirstTraining(plan.policy, plan.budget, plan.total).apply_now(model)
     return plan
