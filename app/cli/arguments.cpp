@@ -297,7 +297,12 @@ Result<Bytes> hostMemoryOf(const OffloadArguments& arguments)
     if (arguments.hostMemory.empty())
         return 0;
     const Result<Bytes> host = parseBytes(arguments.hostMemory);
-    return host ? host : badInput("--host-memory " + host.error().message);
+    if (!host)
+        return badInput("--host-memory " + host.error().message);
+    if (*host == 0)
+        return badInput("--host-memory " + arguments.hostMemory + ": expected at least 1 B; nothing goes to the host "
+                        "without --offload");
+    return host;
 }
 
 Result<StepTracePtr> withHostBandwidth(const StepTracePtr& step, const OffloadArguments& arguments)
@@ -309,7 +314,7 @@ Result<StepTracePtr> withHostBandwidth(const StepTracePtr& step, const OffloadAr
     const double to = parseNumber(std::string_view(text).substr(0, comma)).value_or(0);
     const double from
         = comma == std::string::npos ? to : parseNumber(std::string_view(text).substr(comma + 1)).value_or(0);
-    if (to <= 0 || from <= 0)
+    if (!std::isfinite(to) || !std::isfinite(from) || to <= 0 || from <= 0)
         return badInput("--host-bandwidth `" + text
                         + "`: expected GB/s of copies to the host, and after a comma of copies from there, as 53 or "
                           "170,416");

@@ -93,6 +93,30 @@ std::string unknownCommand(const std::string& word)
     return "`" + word + "` is neither a command nor a file; `torch-headroom --help` lists the commands";
 }
 
+/// Refuses options of the window before a command, which the command would not see, and an output in the place of an
+/// input.
+Status checkWords(const CLI::App& program)
+{
+    for (const CLI::App* command : program.get_subcommands()) {
+        for (const CLI::Option* option : program.get_options())
+            if (option->count() > 0 && !option->get_lnames().empty())
+                return badInput("--" + option->get_lnames().front() + " stands before `" + command->get_name()
+                                + "`, and is of the window there: expected the option behind the command");
+        const CLI::Option* output = command->get_option_no_throw("--output");
+        if (output == nullptr || output->count() == 0)
+            continue;
+        const std::string file = output->results().front();
+        for (const CLI::Option* option : command->get_options())
+            for (const std::string& input : option == output ? std::vector<std::string>() : option->results()) {
+                std::error_code ignored; // no file of that name
+                if (std::filesystem::equivalent(input, file, ignored))
+                    return badInput("-o " + file + " would replace `" + input
+                                    + "`, which the command reads: expected another name");
+            }
+    }
+    return {};
+}
+
 /// Runs a command, prints the error, and checks that the output was written.
 int runAction(const Action& action)
 {
@@ -206,6 +230,10 @@ int parseAndRun(int argc, char** argv, const OpenWindow& openWindow)
         const bool mistyped = program.get_subcommands().empty() && !line.file.empty() && !exists(line.file);
         cli::printError(mistyped ? unknownCommand(line.file) : usageMessage(program, error));
         return exitCode(ErrorKind::badInput);
+    }
+    if (const Status right = checkWords(program); !right) {
+        cli::printError(right.error().message);
+        return exitCode(right.error().kind);
     }
     if (line.chosen)
         return runAction(line.chosen);

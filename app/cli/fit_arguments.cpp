@@ -9,6 +9,7 @@
 #include "core/trace/step_file.h"
 
 #include <algorithm>
+#include <cmath>
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -47,15 +48,13 @@ Result<Lengths> readLengths(const std::string& file)
     std::int64_t line = 0;
     for (std::string text; std::getline(in, text);) {
         ++line;
+        std::ranges::replace_if(text, [](char c) { return c == ',' || c == '[' || c == ']'; }, ' ');
         std::istringstream words(text);
         for (std::string word; words >> word;) {
-            std::erase_if(word, [](char c) { return c == ',' || c == '[' || c == ']'; });
-            const std::optional<double> number = word.empty() ? 0.0 : parseNumber(word);
-            if (!number || *number < 0 || *number > 1e12)
+            const std::optional<double> number = parseNumber(word);
+            if (!number || !(*number >= 0 && *number <= 1e12) || *number != std::floor(*number))
                 return badInput(file + ", line " + std::to_string(line) + ": `" + word
                                 + "` is no length: expected whole numbers, in lines or in a list");
-            if (word.empty())
-                continue;
             ++lengths.count;
             if (static_cast<std::int64_t>(*number) > lengths.longest) {
                 lengths.longest = static_cast<std::int64_t>(*number);

@@ -68,7 +68,11 @@ Result<Frontier> solveOnDevice(const PlanSource& source, PlanRequest request, in
 {
     ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(source.trace));
     request.budget = std::max<Bytes>(1, planner.recorded()->peak);
-    ASSIGN_OR_RETURN(const PlanAnswer largest, planner.solve(request));
+    ASSIGN_OR_RETURN(PlanAnswer largest, planner.solve(request));
+    if (largest.plan.leastBudget > request.budget) { // pinned modules may take more memory than the step without a plan
+        request.budget = largest.plan.leastBudget;
+        ASSIGN_OR_RETURN(largest, planner.solve(request));
+    }
     if (largest.plan.status == PlanStatus::infeasible)
         return Error{ErrorKind::infeasible, largest.plan.reason};
     ASSIGN_OR_RETURN(std::vector<FrontierPoint> found, planner.frontier(request, points));

@@ -188,7 +188,7 @@ void printHow(const StepInfo& info, std::ostream& out)
     if (info.source == "profile") {
         out << "trace of torch.profiler, " << (info.gpu.empty() ? info.device : info.gpu) << " (measured)\n\n";
         for (const std::string& note : info.measured->notes)
-            out << note << '\n';
+            out << printableText(note) << '\n';
         out << '\n';
         return;
     }
@@ -196,8 +196,9 @@ void printHow(const StepInfo& info, std::ostream& out)
         out << "batch " << info.batch << ", ";
     if (info.sequence > 0)
         out << "sequence " << info.sequence << ", ";
-    out << info.dtype << ", " << info.optimizer << ", " << info.gpu << (info.simulated ? " (simulated)" : " (measured)")
-        << ", torch " << info.torch << ", step " << info.steps;
+    out << printableText(info.dtype) << ", " << printableText(info.optimizer) << ", " << printableText(info.gpu)
+        << (info.simulated ? " (simulated)" : " (measured)") << ", torch " << printableText(info.torch) << ", step "
+        << info.steps;
     if (info.distributed)
         out << ", rank " << info.distributed->rank << " of " << info.distributed->worldSize;
     out << "\n\n";

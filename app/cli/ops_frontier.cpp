@@ -62,25 +62,32 @@ Result<CompiledPoint> readCompiled(const std::string& file, const TimeChoice& ti
     return CompiledPoint{std::stod(std::string(fraction)), timeline.peak, forwardBackwardMs(*trace)};
 }
 
-Status addCompiled(const OpsFrontierArguments& arguments, Json& json)
+Result<std::vector<CompiledPoint>> readCompiled(const OpsFrontierArguments& arguments)
 {
-    if (arguments.compiled.empty())
-        return {};
+    std::vector<CompiledPoint> points;
+    for (const std::string& file : arguments.compiled) {
+        ASSIGN_OR_RETURN(points.emplace_back(), readCompiled(file, arguments.times));
+    }
+    return points;
+}
+
+void addCompiled(const std::vector<CompiledPoint>& points, bool prints, Json& json)
+{
+    if (points.empty())
+        return;
     json["compiled"] = Json::array();
     using enum Table::Align;
     Table table({{"Compiled", right}, {"Peak", right}, {"Bytes", right}, {"Forward and backward ms", right}});
-    for (const std::string& file : arguments.compiled) {
-        ASSIGN_OR_RETURN(const CompiledPoint point, readCompiled(file, arguments.times));
+    for (const CompiledPoint& point : points) {
         json["compiled"].push_back(
             {{"memory_budget", point.fraction}, {"peak_bytes", point.peak}, {"step_ms", point.stepMs}});
         table.addRow({formatNumber(point.fraction, 3), formatBytes(point.peak), groupedDigits(point.peak),
                       formatNumber(point.stepMs, 3)});
     }
-    if (!arguments.json) {
+    if (prints) {
         std::cout << '\n';
         table.print(std::cout);
     }
-    return {};
 }
 
 Result<int> runFrontier(const OpsFrontierArguments& arguments)
@@ -88,6 +95,7 @@ Result<int> runFrontier(const OpsFrontierArguments& arguments)
     ASSIGN_OR_RETURN(const int points, parseInteger("--points", arguments.points, 2, 10'000));
     if (!arguments.output.empty())
         RETURN_IF_ERROR(checkPicturePath(arguments.output));
+    ASSIGN_OR_RETURN(const std::vector<CompiledPoint> compiled, readCompiled(arguments));
     ASSIGN_OR_RETURN(const OpsInput input, readOpsInput(arguments));
     const OpsPlanner& planner = input.planner;
     ASSIGN_OR_RETURN(const std::vector<OpsPlan> plans, planner.frontier(input.request, points));
@@ -148,7 +156,7 @@ Result<int> runFrontier(const OpsFrontierArguments& arguments)
         table.print(std::cout);
         printAssumptions(assumed, std::cout);
     }
-    RETURN_IF_ERROR(addCompiled(arguments, json));
+    addCompiled(compiled, !arguments.json, json);
     if (arguments.json)
         printJson(json);
     return 0;

@@ -258,7 +258,7 @@ Result<int> printTrainerConfig(const PlanCommandArguments& arguments, const Plan
         return badInput("--trainer plans with the trainer's own options: expected no --pin, --ac-unit, --fsdp-unit, "
                         "--offload or --formulation");
     ASSIGN_OR_RETURN(const PlanSource source, readPlanSource(arguments));
-    ASSIGN_OR_RETURN(const PlanAnswer step, planForTrainer(source.trace, *trainer, request));
+    ASSIGN_OR_RETURN(const PlanAnswer step, planForTrainer(source.trace, *trainer, asRecorded(request, source)));
     if (step.plan.status == PlanStatus::infeasible)
         return Error{ErrorKind::infeasible, step.plan.reason};
     const Policy policy = step.policy(source.trace);

@@ -199,6 +199,8 @@ Result<std::vector<ShardRow>> rowsOfScript(const ShardArguments& arguments, cons
     std::vector<StepProcess> processes;
     for (const ShardOption& option : options) {
         recordings.push_back(recordingOf(arguments, python, option, folder));
+        std::error_code ignored;
+        std::filesystem::remove(recordings.back().output, ignored); // of an earlier run
         processes.push_back(recordings.back().process);
     }
     runProcesses(processes, jobs, {}, [](const StepProcess& process) {

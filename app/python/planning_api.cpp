@@ -90,8 +90,9 @@ Result<StepTracePtr> stepToPlan(const char* file)
     return std::move(timed.step);
 }
 
-Result<PlanRequest> planRequest(const nlohmann::json& wishes)
+Result<PlanRequest> planRequest(const char* text)
 {
+    ASSIGN_OR_RETURN(const json::Json wishes, json::parse(text, "the wishes"));
     PlanRequest request;
     request.offload = wishes.at("offload").get<bool>();
     request.hostMemory = wishes.at("host_memory").get<Bytes>();
@@ -103,7 +104,7 @@ Result<PlanRequest> planRequest(const nlohmann::json& wishes)
 Result<std::string> plan(const char* file, const char* gpu, Bytes budget, Bytes margin,
                          const std::optional<std::string>& settings, const char* policyFile, const char* wishes)
 {
-    ASSIGN_OR_RETURN(const PlanRequest request, planRequest(nlohmann::json::parse(wishes)));
+    ASSIGN_OR_RETURN(const PlanRequest request, planRequest(wishes));
     ASSIGN_OR_RETURN(const StepTracePtr step, stepToPlan(file));
     ASSIGN_OR_RETURN(const DeviceSpec spec, findDeviceSpec(gpuName(gpu)));
     ASSIGN_OR_RETURN(Card card, cardFor(spec, *step, settings.value_or(recordedAllocatorSettings(step->info))));

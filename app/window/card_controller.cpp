@@ -51,7 +51,7 @@ void CardController::askCauses()
 
 void CardController::follow()
 {
-    follows_ = true;
+    follows_ = planning_;
     if (const PlanAnswerPtr& plan = session_.cardPlan())
         takeBudget(*plan);
 }
@@ -83,8 +83,10 @@ void CardController::askPlan()
     planRunner_.cancel();
     const CardPtr card = session_.card();
     planning_ = card && plannable(session_.step()->trace());
-    if (!planning_)
+    if (!planning_) {
+        follows_ = false;
         return;
+    }
     PlanRequest request = session_.request();
     request.worldSize = 1;
     planRunner_.post([this, number, card, request, step = session_.step()](const std::stop_token& stop) {
@@ -97,7 +99,10 @@ void CardController::askPlan()
         };
         Result<PlanAnswer> plan = step->engine->planForCard(request, card, stop);
         if (!plan) { // the request for a plan reports the same error
-            callLater(this, [this, number] { planning_ = planning_ && number != plans_; });
+            callLater(this, [this, number] {
+                if (number == plans_)
+                    planning_ = follows_ = false;
+            });
             return;
         }
         plan->preliminary = true;

@@ -186,7 +186,7 @@ CardLine cardLine(const Session& session)
             {}};
     if (session.answerIsCurrent() && !session.feasible())
         return {CardLine::State::fails,
-                tr("No plan fits the budget, on %1 neither").arg(card),
+                tr("No plan fits this budget, so none runs on %1").arg(card),
                 {},
                 offersOf(session, false)};
     if (session.verdict())

@@ -47,7 +47,12 @@ Exporter::Exporter(Session& session, Settings& settings, MessageBar& messages, Q
 QString Exporter::ask(const QString& title, const QString& fileName, const QString& filter)
 {
     const QString place = QDir(settings_.exportFolder()).filePath(fileName);
-    return QFileDialog::getSaveFileName(window_, title, place, filter);
+    const OpenStepPtr step = session_.step();
+    QString path = QFileDialog::getSaveFileName(window_, title, place, filter);
+    if (path.isEmpty() || session_.step() == step)
+        return path;
+    messages_.showError(tr("Another step was opened while the file was chosen, and nothing was written: export again."));
+    return {};
 }
 
 QString Exporter::askPicture(const QString& title, const QString& what)
@@ -84,6 +89,8 @@ void Exporter::askTradeOff()
 
 void Exporter::askFrontier()
 {
+    if (!frontierIsFinal())
+        return;
     if (const QString path = askPicture(tr("Export frontier"), QStringLiteral("frontier")); !path.isEmpty())
         writeFrontierTo(path);
 }
@@ -151,12 +158,17 @@ bool Exporter::writeTradeOffTo(const QString& path)
     return report(exportTradeOff(data, nativePath(path), {.dark = Theme::of(*window_).isDark}), path);
 }
 
+bool Exporter::frontierIsFinal()
+{
+    if (!session_.frontierIsFinal())
+        messages_.showError(tr("The frontier is still being computed: the inspector shows the progress."));
+    return session_.frontierIsFinal();
+}
+
 bool Exporter::writeFrontierTo(const QString& path)
 {
-    if (!session_.frontierIsFinal()) {
-        messages_.showError(tr("The frontier is still being computed: the inspector shows the progress."));
+    if (!frontierIsFinal())
         return false;
-    }
     FrontierExport data;
     data.title = pictureTitle(session_.step()->trace()).toStdString();
     data.points = *session_.frontier();

@@ -50,6 +50,7 @@ Q_SIGNALS:
 
 private:
     QString ask(const QString& title, const QString& fileName, const QString& filter);
+    bool frontierIsFinal(); ///< else says so
     QString askPicture(const QString& title, const QString& what); ///< empty: none
     bool report(const Status& written, const QString& path);
     void endReport(const Status& written, const QString& path, bool withFrontier);

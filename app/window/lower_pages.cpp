@@ -79,6 +79,10 @@ void LowerPages::wire(Jobs& jobs, TimelineView& timeline)
         panel_->show(LowerPanel::Page::liveBlocks);
         askForLiveMemory();
     });
+    connect(&timeline, &TimelineView::pinMoved, this, [this](std::size_t changeCount, bool planned) {
+        pinned_ = Instant{changeCount, planned};
+        askForLiveMemory();
+    });
     connect(&timeline, &TimelineView::unpinned, this, [this] {
         pinned_.reset();
         askForLiveMemory();

@@ -360,7 +360,9 @@ bool MainWindow::planIsComing() const
 
 void MainWindow::showTitle()
 {
-    setWindowTitle(session_.isOpen() ? tr("%1[*] – Headroom").arg(QFileInfo(session_.step()->path).fileName())
+    setWindowTitle(session_.isOpen() ? tr("%1[*] – Headroom").arg(
+                                               QFileInfo(session_.step()->path).fileName().replace(
+                                                   QLatin1String("[*]"), QLatin1String("[*][*]")))
                                      : tr("Headroom"));
     setWindowModified(session_.dirty());
 }

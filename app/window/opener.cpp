@@ -56,8 +56,7 @@ void Opener::wireReading()
         parts_.messages.showProgress(tr("Opening %1: %2").arg(QFileInfo(path).fileName(), stage), share,
                                      {tr("Cancel"), [this] {
                                           parts_.jobs.forgetOpening();
-                                          parts_.messages.dismiss();
-                                          Q_EMIT nothingOpened();
+                                          endOpening();
                                       }});
     });
     connect(&parts_.jobs, &Jobs::snapshotRead, this, &Opener::askForPart);
@@ -114,11 +113,23 @@ bool Opener::isMeasurementOfOpenStep(const QString& path) const
         && isProfileFile(std::filesystem::path(path.toStdU16String()));
 }
 
+/// Ends the opening of another document, if there is any.
+void Opener::endOpening()
+{
+    if (!std::exchange(opensDocument_, false))
+        return;
+    parts_.messages.dismiss();
+    Q_EMIT nothingOpened();
+}
+
 void Opener::openStep(const QString& path, const Wanted& wanted)
 {
     if (wanted.inPlace.isEmpty()) {
         parts_.whatIf.cancel(); // another size of the step that is to be replaced would take the place of this step
+        opensDocument_ = true;
         Q_EMIT openingBegan();
+    } else {
+        endOpening();
     }
     wanted_ = wanted;
     const Session& session = parts_.session;
@@ -148,6 +159,7 @@ void Opener::changeTimes(const TimeChoice& times)
     const bool isRecorded = times.gpu.empty() || times.gpu == step->file->info.gpu;
     if (times.calibration == "auto" && times_.calibration != "none" && isRecorded)
         wanted.calibration = times_.calibration;
+    endOpening();
     wanted_ = {{}, {}, {}, PlanMode::modules, timesChange(step->choice, wanted), times.gpu};
     parts_.jobs.changeTimes(step, wanted);
 }
@@ -192,7 +204,7 @@ void Opener::askForPart(const ReadSnapshotPtr& snapshot)
             [this, dialog, snapshot] { parts_.jobs.openPart(snapshot, dialog->part()); });
     connect(dialog, &QDialog::rejected, this, [this] {
         parts_.jobs.forgetOpening();
-        Q_EMIT nothingOpened();
+        endOpening();
     });
     dialog->open();
 }
@@ -210,6 +222,7 @@ void Opener::takeStep(const OpenStepPtr& step)
         return;
     }
     parts_.messages.dismiss();
+    opensDocument_ = false;
     const Wanted wanted = std::exchange(wanted_, {}); // while the user is asked, something else may be opened
     if (session.isOpen() && !parts_.mayCloseStep()) {
         keepForLater(step, wanted);
@@ -262,6 +275,7 @@ void Opener::refuse(const QString& reason)
 {
     parts_.whatIf.cancel();
     parts_.messages.showError(sentence(reason));
+    opensDocument_ = false;
     Q_EMIT nothingOpened();
     Q_EMIT failed(reason);
 }
@@ -369,7 +383,10 @@ bool Opener::closeStep()
         return true;
     if (!parts_.mayCloseStep())
         return false;
-    parts_.jobs.forgetOpening(); // the step at another size, if being read
+    if (!opensDocument_) {
+        parts_.jobs.forgetOpening(); // the step at another size, if being read
+        parts_.messages.dismiss(); // of the step that is closed
+    }
     parts_.session.close();
     return true;
 }
@@ -403,7 +420,7 @@ void Opener::fillRecentFiles()
     QMenu* menu = parts_.actions.recentMenu;
     menu->clear();
     for (const QString& path : files) {
-        QAction* action = menu->addAction(QFileInfo(path).fileName());
+        QAction* action = menu->addAction(QFileInfo(path).fileName().replace(QLatin1Char('&'), QLatin1String("&&")));
         action->setStatusTip(path);
         action->setToolTip(path);
         connect(action, &QAction::triggered, this, [this, path] { openFile(path, {}); });

@@ -87,6 +87,7 @@ private:
     void wireRecording();
     bool isMeasurementOfOpenStep(const QString& path) const;
     void openStep(const QString& path, const Wanted& wanted);
+    void endOpening();
     void takeStep(const OpenStepPtr& step);
     void keepForLater(const OpenStepPtr& step, const Wanted& wanted);
     void showRemark(const QString& remark);
@@ -100,6 +101,7 @@ private:
 
     Parts parts_;
     Wanted wanted_;
+    bool opensDocument_ = false; ///< another document is being read, and will replace the open step
     TimeChoice times_;
     std::optional<ImportRequest> part_; ///< part of the next snapshot; nullopt: ask if there is a choice
 };

@@ -302,6 +302,8 @@ void PlanController::askOps()
         askOpsFrontier();
     if (!frontier)
         return;
+    if (hostedOf_ != frontier && !session_.frontierIsFinal())
+        askHostedFrontier();
     opsRunner_.post([this, frontier, request = session_.request(), generation = ++askedGeneration_,
                      opsGeneration = opsGeneration_](const std::stop_token& stop) {
         PlanAnswer found = answerOf(frontier, request);
@@ -377,8 +379,10 @@ void PlanController::askHostedFrontier()
     const quint64 asked = ++hostedGeneration_;
     hostedRunner_.cancel();
     const OpsFrontierPtr& frontier = session_.opsFrontier();
+    hostedOf_.reset();
     if (!session_.request().offload || !frontier || !frontier->complete)
         return;
+    hostedOf_ = frontier;
     hostedRunner_.post([this, frontier, asked, request = session_.request(),
                         generation = opsGeneration_](const std::stop_token& stop) mutable {
         std::vector<FrontierPoint> points = frontier->points();
@@ -430,6 +434,7 @@ void PlanController::forgetOps()
     opsFrontierRunner_.cancel();
     policyRunner_.cancel();
     hostedRunner_.cancel();
+    hostedOf_.reset();
 }
 
 } // namespace headroom

@@ -88,6 +88,7 @@ private:
     QTimer staleTimer_;
     QTimer rest_; ///< runs while the budget of plans by op changes
     OpenStepPtr opsAsked_; ///< the step whose frontier by op is being computed
+    OpsFrontierPtr hostedOf_; ///< the frontier that hostedRunner_ was asked for; null: none
     bool budgetIsGuess_ = false;
     quint64 askedGeneration_ = 0; ///< generations ascend; outdated results may arrive
     quint64 answeredGeneration_ = 0;

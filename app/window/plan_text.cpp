@@ -525,7 +525,7 @@ QString compileLines(const Session& session)
 QString noOpsPolicy(const Session& session)
 {
     const OpsPolicyPtr& policy = session.opsPolicy();
-    if (policy && !policy->whyNot.empty())
+    if (policy && session.answer() && policy->of == session.answer()->ops && !policy->whyNot.empty())
         return sentence(QString::fromStdString(policy->whyNot));
     return tr("The save lists of this plan are still being made.");
 }

@@ -91,7 +91,7 @@ QWidget* SnapshotDialog::makeDevices()
     for (int i = 1; i < 4; ++i)
         list_->headerItem()->setTextAlignment(i, Qt::AlignRight | Qt::AlignVCenter);
     list_->header()->setStretchLastSection(false);
-    list_->header()->setMinimumSectionSize(84); // wide enough for the headings of short numbers
+    list_->header()->setMinimumSectionSize(108); // wide enough for the headings of short numbers
     list_->header()->setSectionResizeMode(QHeaderView::ResizeToContents);
     list_->header()->setSectionResizeMode(2, QHeaderView::Stretch);
     QFrame* card = makeCard();

@@ -97,11 +97,11 @@ Result<TimedStep> withOwnTimes(StepTracePtr step, const TimeChoice& choice)
                             + ": there is no such file; torch-headroom calibrate writes a calibration");
         return TimedStep{std::move(step), times};
     }
-    if ((*calibration)->gpu != gpu)
+    const bool wanted = choice.calibration != "none";
+    if (wanted && (*calibration)->gpu != gpu)
         return badInput(file.string() + " is of " + (*calibration)->gpu + ", and the step is of " + gpu);
     times.gpu = gpu;
     times.file = file;
-    const bool wanted = choice.calibration != "none";
     times.calibrated = wanted && !(*calibration)->curves.empty();
     if (wanted)
         step = calibrated(step, **calibration);

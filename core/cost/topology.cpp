@@ -199,7 +199,8 @@ std::optional<double> number(const std::string& text)
 {
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+    const bool isWhole = error == std::errc() && end == text.data() + text.size();
+    return isWhole && std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
 /// "8388608 2097152 float sum -1 133.5 62.82 109.93 0 …"; older programs print no root.
@@ -217,7 +218,7 @@ std::optional<Row> rowIn(const std::string& line)
     const auto us = number(cells[first]);
     const auto algorithm = number(cells[first + 1]);
     const auto bus = number(cells[first + 2]);
-    if (!us || !algorithm || !bus || *us <= 0)
+    if (!us || !algorithm || !bus || *us <= 0 || *number(cells[0]) <= 0)
         return std::nullopt;
     return Row{*number(cells[0]), *us, *algorithm > 0 ? *bus / *algorithm : 0};
 }
@@ -227,10 +228,11 @@ std::string hostIn(const std::string& line)
 {
     const auto on = line.find(" on ");
     const auto device = line.find(" device ");
-    if (line.find("Rank") == std::string::npos || on == std::string::npos || device == std::string::npos)
+    if (line.find("Rank") == std::string::npos || on == std::string::npos || device == std::string::npos
+        || device < on + 4)
         return {};
     const std::string host = line.substr(on + 4, device - on - 4);
-    return host.substr(host.find_first_not_of(' '));
+    return host.substr(std::min(host.find_first_not_of(' '), host.size()));
 }
 
 CollectiveKind kindOf(std::string_view text, const std::vector<Row>& rows, int ranks)

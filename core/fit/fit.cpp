@@ -301,11 +301,11 @@ Result<Sizes> dividing(const FitRequest& request)
 {
     std::vector<std::int64_t> divisors;
     const Sizes& batch = request.batch;
-    const std::size_t count = batch.count();
-    for (std::size_t index = 0; index < count && batch.at(index) <= request.globalBatch; ++index)
-        if (request.globalBatch % std::max<std::int64_t>(batch.at(index), 1) == 0)
-            divisors.push_back(batch.at(index));
-    if (divisors.empty() || batch.isOwn())
+    for (std::int64_t small = 1; small <= request.globalBatch / small; ++small)
+        for (const std::int64_t divisor : {small, request.globalBatch / small})
+            if (request.globalBatch % small == 0 && batch.contains(divisor))
+                divisors.push_back(divisor);
+    if (divisors.empty())
         return badInput("no batch divides the global batch " + std::to_string(request.globalBatch)
                         + ": expected batches such as 1.." + std::to_string(request.globalBatch));
     return Sizes::list(std::move(divisors));

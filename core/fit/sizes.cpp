@@ -101,6 +101,12 @@ std::int64_t Sizes::at(std::size_t index) const
     return isRange() ? least_ + static_cast<std::int64_t>(index) * step_ : list_[index];
 }
 
+bool Sizes::contains(std::int64_t size) const noexcept
+{
+    return isRange() ? size >= least_ && size <= most_ && (size - least_) % step_ == 0
+                     : std::ranges::binary_search(list_, size);
+}
+
 std::size_t Sizes::roundest(std::size_t first, std::size_t last) const
 {
     for (std::int64_t factor = largestSize; factor > 1; factor /= 2) {

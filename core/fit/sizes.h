@@ -32,6 +32,7 @@ public:
     /// Number of sizes; of a range without an end, of sizes up to 2^40.
     std::size_t count() const noexcept;
     std::int64_t at(std::size_t index) const; ///< `index` below count()
+    bool contains(std::int64_t size) const noexcept;
     /// Of a range: the index from `first` to `last` whose size has the most factors of two.
     std::size_t roundest(std::size_t first, std::size_t last) const;
 

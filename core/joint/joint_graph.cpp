@@ -97,8 +97,8 @@ private:
 
 Result<JointGraph> Builder::build()
 {
-    if (!trace_.info.policy.empty())
-        return plannable(trace_).error();
+    if (const Status can = plannable(trace_); !can && (!trace_.info.measured || !trace_.info.policy.empty()))
+        return can.error();
     std::size_t forward = 0;
     std::size_t backward = 0;
     for (std::uint32_t i = 0; i < trace_.ops.size(); ++i) {

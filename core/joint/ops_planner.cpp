@@ -162,14 +162,17 @@ struct OpsPlanner::Shared
         , cheapest(cuts.solve({}))
         , careless(cuts.solve(withoutHeuristics))
         , aggressive(cuts.solve(allThatIsCheap))
-        , none(scheduler.of(std::vector<bool>(graph.values.size(), false)))
         , standard(scheduler.of(graph.among(cheapest.saved)))
+        , none(leastSaving())
     {
         const OpsSchedule everything = scheduler.of(std::vector<bool>(graph.values.size(), true));
         recordedPeak = replayOps(graph, events, everything).peak;
         recorded = tallyOps(graph, events, everything);
     }
 
+    /// The schedule that saves least. Without any saved value, the scheduler saves what the ops that run once make. A
+    /// small value between such an op and backward may do in place of the op's own: that is a cut.
+    OpsSchedule leastSaving() const;
     std::string whyTooLittle() const;
     OpsSchedule scheduleOf(const OpsPlan& plan) const { return scheduler.of(graph.among(plan.saved)); }
 
@@ -185,8 +188,8 @@ struct OpsPlanner::Shared
     OpsScheduler scheduler;
     OpEvents events;
     MinCut cheapest, careless, aggressive; ///< by PyTorch's rules, withoutHeuristics and allThatIsCheap
-    OpsSchedule none; ///< schedule of fraction 0
     OpsSchedule standard; ///< schedule of fraction 1
+    OpsSchedule none; ///< schedule of fraction 0
     Bytes recordedPeak = 0;
     ModuleTally recorded; ///< tally of the step as recorded
 };
@@ -197,6 +200,13 @@ namespace {
 Bytes capOf(double fraction, Bytes standard)
 {
     return static_cast<Bytes>(std::floor(fraction * static_cast<double>(standard) + 1e-3));
+}
+
+Error wrongFraction(double fraction)
+{
+    return badInput("the fraction of activation memory is " + std::to_string(fraction)
+                    + ": expected a number from 0 (as little as possible is kept) to 1 (what torch.compile keeps by "
+                      "default)");
 }
 
 } // namespace
@@ -235,9 +245,7 @@ Bytes OpsPlanner::recordedPeak() const noexcept
 Result<OpsPlan> OpsPlanner::plan(const OpsRequest& request) const
 {
     if (!(request.fraction >= 0 && request.fraction <= 1))
-        return badInput(
-            "the fraction of activation memory is " + std::to_string(request.fraction)
-            + ": expected a number from 0 (only inputs are kept) to 1 (what torch.compile keeps by default)");
+        return wrongFraction(request.fraction);
     if (!request.measuredMs.empty() && request.measuredMs.size() != shared_->graph.trace->ops.size())
         return badInput("the measured times are of " + std::to_string(request.measuredMs.size())
                         + " ops: expected a time for each of the step's "
@@ -245,12 +253,12 @@ Result<OpsPlan> OpsPlanner::plan(const OpsRequest& request) const
     const OpsCandidates planning(shared_->graph, shared_->cuts, shared_->scheduler, request);
     const Bytes cap = capOf(request.fraction, defaultSavedBytes());
     const Bytes least = shared_->none.savedBytes;
+    if (request.fraction == 1)
+        return shared_->finished(request, cap, planning.candidate(shared_->standard));
     if (least > cap)
         return Error{ErrorKind::infeasible, shared_->whyTooLittle()};
     if (request.fraction == 0)
         return shared_->finished(request, cap, planning.candidate(shared_->none));
-    if (request.fraction == 1)
-        return shared_->finished(request, cap, planning.candidate(shared_->standard));
 
     OpsCandidate best = planning.candidate(shared_->none);
     const auto offer = [&](OpsCandidate candidate) {
@@ -265,6 +273,16 @@ Result<OpsPlan> OpsPlanner::plan(const OpsRequest& request) const
         offer(std::move(candidate));
     ASSIGN_OR_RETURN(OpsCandidate refined, planning.refined(std::move(best), cap));
     return shared_->finished(request, cap, std::move(refined));
+}
+
+OpsSchedule OpsPlanner::Shared::leastSaving() const
+{
+    const std::vector<bool> all(graph.nodes.size(), true);
+    OpsSchedule least = scheduler.of(std::vector<bool>(graph.values.size(), false));
+    for (OpsSchedule& other : std::vector{scheduler.of(graph.among(cuts.solve(allThatIsCheap, all).saved)), standard})
+        if (other.savedBytes < least.savedBytes)
+            least = std::move(other);
+    return least;
 }
 
 std::string OpsPlanner::Shared::whyTooLittle() const
@@ -436,6 +454,8 @@ Result<OpsPlan> OpsPlanner::planSaving(const std::vector<StorageId>& saved, doub
 {
     OpsRequest request;
     request.fraction = fraction;
+    if (!(fraction >= 0 && fraction <= 1))
+        return wrongFraction(fraction);
     const OpsCandidates planning(shared_->graph, shared_->cuts, shared_->scheduler, request);
     OpsPlan plan = shared_->finished(request, capOf(fraction, defaultSavedBytes()),
                                      planning.candidate(shared_->scheduler.of(shared_->graph.among(saved))));

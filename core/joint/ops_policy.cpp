@@ -138,8 +138,8 @@ namespace {
 constexpr int mostCallsApart = 4; ///< calls that a copy may take
 // The number of predictions of a search; few of the plans take their share.
 constexpr std::size_t fewestPredictions = 60;
-constexpr std::size_t mostPredictions = 20'000;
-constexpr std::size_t predictedEvents = 100'000'000; ///< of all predictions together
+constexpr std::size_t mostPredictions = 80'000;
+constexpr std::size_t predictedEvents = 400'000'000; ///< of all predictions together, about
 
 /// What alike modules may host: the results of a saved op, or the arguments.
 struct HostableClass
@@ -432,12 +432,15 @@ Result<PlanAnswer> hostedAnswer(const StepModel& model, std::span<const OpsPlan>
     std::optional<PlanAnswer> best;
     const std::size_t predictions
         = std::clamp(predictedEvents / (model.trace()->events.size() + 1), fewestPredictions, mostPredictions);
+    std::size_t left = predictions;
     for (auto& [recomputeMs, regions] : candidates) {
         const bool noBetter = best && recomputeMs >= best->plan.costMs();
-        if (noBetter || limits.stop.stop_requested())
+        if (noBetter || (best && left == 0) || limits.stop.stop_requested())
             break;
-        std::size_t share = std::max(fewestPredictions, 4 * predictions / candidates.size());
-        RETURN_IF_ERROR(Hosting(model, std::move(regions), limits, share).improve(best));
+        const std::size_t share = std::max(fewestPredictions, predictions / candidates.size());
+        std::size_t unused = share;
+        RETURN_IF_ERROR(Hosting(model, std::move(regions), limits, unused).improve(best));
+        left -= std::min(left, share - unused);
     }
     if (!best)
         return Error{ErrorKind::infeasible, "no policy by op fits, whatever goes to the host"};

@@ -25,7 +25,7 @@ std::vector<ModuleId> blocksOf(const StepTrace& trace);
 /// or a module that cannot be checkpointed; the sentence names the module and the obstacle.
 Result<Policy> opsPolicy(const StepModel& model, const OpsPlan& plan, std::span<const ModuleId> modules = {});
 
-/// The regions of opsPolicy(). Error: as opsPolicy().
+/// The regions of opsPolicy(). Error (badInput): a module that cannot be checkpointed.
 Result<CheckpointPlan> opsRegions(const StepModel& model, const OpsPlan& plan, std::span<const ModuleId> modules = {});
 
 /// Bytes that move if the results of an op go to the host.
@@ -45,8 +45,8 @@ struct HostedLimits
 /// Of policies of `plans`, in which results of saved ops and arguments of modules may go to the host: the policy that
 /// takes the least time, of recomputation and exposed copies, within the limits. A plan by modules; the budget is the
 /// peak. The search tries results and arguments of neighbouring sizes, of all modules alike but the last ones, and the
-/// calls that a copy may take; the search is not exact. Error (infeasible): no policy is within the limits. Error
-/// (badInput): as opsPolicy().
+/// calls that a copy may take; the search is not exact. Error (infeasible): no policy is within the limits, or a
+/// stop came before any was found. Error (badInput): as opsPolicy().
 Result<PlanAnswer> hostedAnswer(const StepModel& model, std::span<const OpsPlan> plans,
                                 std::span<const ModuleId> modules, const HostedLimits& limits);
 

@@ -24,7 +24,7 @@ enum class OpsRuntime : std::uint8_t {
 
 struct OpsRequest
 {
-    double fraction = 1; ///< of the default min-cut's bytes: 0 saves only inputs, 1 saves what that saves
+    double fraction = 1; ///< of the default min-cut's bytes: 0 saves as little as possible, 1 what that saves
     OpsSolver solver = OpsSolver::dp;
     OpsRuntime runtime = OpsRuntime::flops;
     std::vector<double> measuredMs; ///< by op of the trace; empty: the trace's own ms

@@ -440,7 +440,7 @@ Result<Plan> PiecewisePlanner::solve(const PlanRequest& request, std::stop_token
     plan.binding.module = moduleOfRow(problem, peak.row);
     plan.recomputeMs = solution.discards.ms;
     plan.boundMs = solution.boundMs;
-    plan.gap = plan.recomputeMs > 0 ? (plan.recomputeMs - plan.boundMs) / plan.recomputeMs : 0;
+    plan.gap = gapTo(plan.boundMs, plan.recomputeMs);
     for (std::size_t unit = 0; unit < solution.chosen.size(); ++unit) {
         if (!solution.chosen[unit])
             continue;

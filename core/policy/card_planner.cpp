@@ -50,12 +50,13 @@ std::vector<std::pair<std::string_view, std::size_t>> shapeOf(const StepModel& m
 {
     const StepTrace& trace = *model.trace();
     std::vector<std::pair<std::string_view, std::size_t>> shape;
-    for (std::uint32_t inside = module.value; inside < endOf(trace, module); ++inside)
+    const std::uint32_t end = endOf(trace, module);
+    for (std::uint32_t inside = module.value; inside < end; ++inside)
         shape.emplace_back(trace.moduleType(ModuleId(inside)), model.regionOps(ModuleId(inside)).size());
     return shape;
 }
 
-/// Groups of alike modules with one parent, which the plan's regions are inside of.
+/// Groups of alike modules with the same parent.
 std::vector<AlikeModules> alikeModules(const StepModel& model)
 {
     const StepTrace& trace = *model.trace();
@@ -173,6 +174,12 @@ constexpr double settingsLimitMs = 40; ///< the same for other settings with off
 constexpr double otherOrderTolerance = 1e-3; ///< by which the time of a plan in another order may be longer
 constexpr double leastGain = 0.01; ///< share of forward and backward that other settings have to save
 
+/// Bytes between the least budget and the step without a plan; 0: pins make each plan take more than that step.
+Bytes rangeOf(const Plan& bound)
+{
+    return std::max<Bytes>(0, bound.baselinePeak - bound.leastBudget);
+}
+
 /// The plan that runs with the least memory among plans from the least budget up, each in all orders. The reserved peak
 /// on an unlimited card, of one run each, tells which plans are worth a search for their least memory. Once stopped, or
 /// after sideSearchLimitMs for each of the two parts, its result is of the plans that were looked at so far.
@@ -187,8 +194,9 @@ Result<std::pair<PlanAnswer, Bytes>> leastOfAll(const StepPlanner& planner, Plan
     free.rules.memoryFraction = 0;
     std::vector<std::pair<Bytes, PlanAnswer>> plans; // by reserved peak
     SearchLimit limit = SearchLimit::after(sideSearchLimitMs, stop);
+    const Bytes range = rangeOf(bound);
     for (int i = 0; i < budgets && !(limit.reached() && i > 0); ++i) {
-        request.budget = bound.leastBudget + (bound.baselinePeak - bound.leastBudget) / budgets * i;
+        request.budget = bound.leastBudget + range / budgets * i;
         ASSIGN_OR_RETURN(const PlanAnswer planned, planner.solve(request));
         plans.emplace_back(runOnCard(free, step, *planned.timeline).reservedPeak, planned);
         for (CheckpointPlan& regions : arrangements(planner.model(), planned.regions)) {
@@ -203,7 +211,7 @@ Result<std::pair<PlanAnswer, Bytes>> leastOfAll(const StepPlanner& planner, Plan
     std::pair<PlanAnswer, Bytes> best{{}, std::numeric_limits<Bytes>::max()};
     limit = SearchLimit::after(sideSearchLimitMs, stop);
     for (std::size_t i = 0; i < std::min(plans.size(), searched) && !(limit.reached() && i > 0); ++i)
-        if (const Bytes least = leastMemory(card, step, *plans[i].second.timeline); least < best.second)
+        if (const Bytes least = leastMemory(card, step, *plans[i].second.timeline); i == 0 || least < best.second)
             best = {std::move(plans[i].second), least};
     return best;
 }
@@ -318,7 +326,7 @@ Result<Tried> tryPlans(const StepPlanner& planner, PlanRequest request, const Ca
     Tried found{first, {card, {}}};
     auto& [next, verdict] = found;
     const Plan& bound = first.plan;
-    const Bytes range = bound.baselinePeak - bound.leastBudget;
+    const Bytes range = rangeOf(bound);
     std::optional<Plan> last; // that was tried
     std::int64_t work = next.plan.nodes;
     while (next.plan.status != PlanStatus::infeasible && next.plan.status != PlanStatus::stopped

@@ -52,7 +52,7 @@ std::vector<PartDeviations::Stretch> castsThatMayBeGone(const StepModel& model, 
             firstUnpack = std::min(firstUnpack, event);
         else if (kind == EventKind::alloc && casts[a].valid())
             open.push_back(a);
-        else if (kind == EventKind::free && std::erase(open, a) > 0) {
+        else if (kind == EventKind::free && casts[a].valid() && std::erase(open, a) > 0) {
             if (firstUnpack != StepIndex::never)
                 addWithoutAutograd(trace, events, StorageId(a), firstUnpack, event, gone);
             if (open.empty())

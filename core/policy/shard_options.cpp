@@ -206,7 +206,7 @@ std::string torchtitanConfig(const StepTracePtr& step, const ShardRow& row)
         + std::to_string(option.tensor) + "\nfsdp_reshard_after_forward = \"" + reshardName(option.reshard) + "\"\n\n";
     if (!row.plan)
         return text;
-    PlanRequest request;
+    PlanRequest request = row.plan->request; // of as many ranks
     request.budget = row.plan->plan.budget;
     const Result<PlanAnswer> planned = planForTrainer(step, Trainer::torchtitan, request);
     const Result<std::string> config = !planned ? planned.error()

@@ -50,6 +50,9 @@ struct StepPlanner::Model
     /// The options of a request. Those of the latest request are kept, since dragging a budget needs the same ones
     /// again and again. One thread at a time makes options while others wait. Error: stoppedMeasuring().
     Result<StepSolverPtr> options(const PlanRequest& request, const std::stop_token& stop) const;
+    /// options() of a request that the step can be planned for. Errors: as StepPlanner::solve().
+    Result<StepSolverPtr> checkedOptions(const PlanRequest& request, const std::stop_token& stop) const;
+    Result<PlanAnswer> solve(const PlanRequest& request, const std::stop_token& stop, double limitMs) const;
     /// Why no plan fits: whyStepDoesNotFit(), and what else the step's modules say.
     Result<std::string> whyInfeasible(const Plan& plan, const StepSolver& options, const PlanRequest& request,
                                       const std::stop_token& stop) const;
@@ -84,6 +87,22 @@ Result<StepSolverPtr> StepPlanner::Model::options(const PlanRequest& request, co
         latestOptions_ = *found;
     }
     made_.notify_all();
+    return found;
+}
+
+Result<StepSolverPtr> StepPlanner::Model::checkedOptions(const PlanRequest& request, const std::stop_token& stop) const
+{
+    RETURN_IF_ERROR(plannable(*step.trace()));
+    if (request.offload
+        || std::ranges::any_of(request.pins, [](const auto& pin) { return pin.second == Pin::offload; }))
+        RETURN_IF_ERROR(offloadable(step));
+    ASSIGN_OR_RETURN(StepSolverPtr found, options(request, stop));
+    const Bytes pinned = found->minTimePlan().timeline->hostBytes;
+    if (request.hostMemory > 0 && pinned > request.hostMemory)
+        return Error{ErrorKind::infeasible,
+                     "the modules that are pinned to be offloaded take " + formatBytes(pinned)
+                         + " of pinned host memory, " + formatBytes(request.hostMemory)
+                         + " are allowed: pin fewer, or allow more host memory"};
     return found;
 }
 
@@ -204,55 +223,51 @@ Result<StepPlanner> StepPlanner::create(StepTracePtr trace)
 Result<PlanAnswer> StepPlanner::solve(const PlanRequest& request, std::stop_token stop, double limitMs) const
 {
     const auto begin = std::chrono::steady_clock::now();
+    Result<PlanAnswer> answer = model_->solve(request, stop, limitMs);
+    if (!answer && stop.stop_requested()) // before anything was found
+        answer = PlanAnswer();
+    if (!answer)
+        return answer;
+    if (stop.stop_requested())
+        answer->plan.status = PlanStatus::stopped;
+    answer->plan.solveMs = elapsedMs(begin);
+    return answer;
+}
+
+Result<PlanAnswer> StepPlanner::Model::solve(const PlanRequest& request, const std::stop_token& stop,
+                                             double limitMs) const
+{
     if (request.budget < 1)
         return badInput("budget " + std::to_string(request.budget) + " B: expected 1 B or more");
-    RETURN_IF_ERROR(plannable(*trace()));
-    const bool mayOffload = request.offload
-        || std::ranges::any_of(request.pins, [](const auto& pin) { return pin.second == Pin::offload; });
-    if (mayOffload)
-        RETURN_IF_ERROR(offloadable(model()));
-    const Result<StepSolverPtr> options = model_->options(request, stop);
-    if (!options && stop.stop_requested()) {
-        PlanAnswer stopped;
-        stopped.plan.status = PlanStatus::stopped;
-        return stopped;
-    }
-    if (!options)
-        return options.error();
-    PlanAnswer found = (*options)->minMemoryPlan();
+    ASSIGN_OR_RETURN(const StepSolverPtr options, checkedOptions(request, stop));
+    PlanAnswer found = options->minMemoryPlan();
     Bytes least = found.timeline->peak;
     bool fits = least <= request.budget;
-    const Bytes pinned = (*options)->minTimePlan().timeline->hostBytes;
-    if (request.hostMemory > 0 && pinned > request.hostMemory)
-        return Error{ErrorKind::infeasible,
-                     "the modules that are pinned to be offloaded take " + formatBytes(pinned)
-                         + " of pinned host memory, " + formatBytes(request.hostMemory)
-                         + " are allowed: pin fewer, or allow more host memory"};
     if (fits && !request.offload) {
-        ASSIGN_OR_RETURN(found, (*options)->best(request.budget, stop, limitMs));
+        ASSIGN_OR_RETURN(found, options->best(request.budget, stop, limitMs));
     }
     if (request.offload) {
         fits = false;
         ASSIGN_OR_RETURN(std::optional<PlanAnswer> offloaded,
-                         (*options)->bestWithOffload(request.budget, request.hostMemory, stop, limitMs));
+                         options->bestWithOffload(request.budget, request.hostMemory, stop, limitMs));
         if (offloaded) {
             found = *std::move(offloaded);
             fits = true;
             least = std::min(least, found.timeline->peak);
         }
         if (request.hostMemory == 0) { // what a limit of host memory leaves is not known
-            ASSIGN_OR_RETURN(const Bytes possible, (*options)->leastWithOffload(stop));
+            ASSIGN_OR_RETURN(const Bytes possible, options->leastWithOffload(stop));
             least = std::min(least, possible);
         }
     }
-    found.effects = effects().recorded();
+    found.effects = effects.recorded();
     if (fits) {
-        ASSIGN_OR_RETURN(found.effects, effects().of(found.regions));
+        ASSIGN_OR_RETURN(found.effects, effects.of(found.regions));
     }
     found.plan.leastBudget = least;
-    PlanAnswer answer = answerTo(request, model(), std::move(found));
+    PlanAnswer answer = answerTo(request, step, std::move(found));
     if (!answer.fits()) {
-        ASSIGN_OR_RETURN(answer.plan.reason, model_->whyInfeasible(answer.plan, **options, request, stop));
+        ASSIGN_OR_RETURN(answer.plan.reason, whyInfeasible(answer.plan, *options, request, stop));
         if (request.offload && request.hostMemory == 0)
             answer.plan.reason += " With offload" + std::string(request.recompute ? "" : " alone") + ", plans exist from " + formatBytes(least)
                 + " on.";
@@ -260,9 +275,6 @@ Result<PlanAnswer> StepPlanner::solve(const PlanRequest& request, std::stop_toke
             answer.plan.reason
                 += " No plan with at most " + formatBytes(request.hostMemory) + " of pinned host memory was found.";
     }
-    if (stop.stop_requested())
-        answer.plan.status = PlanStatus::stopped;
-    answer.plan.solveMs = elapsedMs(begin);
     return answer;
 }
 
@@ -279,9 +291,12 @@ Result<PlanAnswer> StepPlanner::withRegions(PlanAnswer answer, CheckpointPlan re
 Result<std::vector<FrontierPoint>> StepPlanner::frontier(const PlanRequest& request, int points, std::stop_token stop,
                                                          const FrontierWatch& grown) const
 {
-    RETURN_IF_ERROR(plannable(*trace()));
-    ASSIGN_OR_RETURN(const StepSolverPtr options, model_->options(request, stop));
-    return breakPoints(*options, request, points, stop, grown);
+    const Result<StepSolverPtr> options = model_->checkedOptions(request, stop);
+    Result<std::vector<FrontierPoint>> found
+        = options ? breakPoints(**options, request, points, stop, grown) : options.error();
+    if (!found && stop.stop_requested())
+        found = std::vector<FrontierPoint>();
+    return found;
 }
 
 Result<std::vector<ModuleOption>> StepPlanner::moduleOptions(ModuleId module) const

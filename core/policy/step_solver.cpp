@@ -365,56 +365,70 @@ Result<std::optional<PlanAnswer>> StepSolver::bestBelow(Bytes budget, double bel
 
 Result<const StepSolver::OffloadProblem*> StepSolver::offloadProblem(const std::stop_token& stop) const
 {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    if (!made_.wait(lock, stop, [this] { return !making_; }))
+        return stoppedMeasuring();
     if (!offload_) {
-        PartTree tree = tree_;
-        tree.offloads = true;
-        ASSIGN_OR_RETURN(RowProblem rows, RowProblem::create(model_, *events_, tree, worldSize_, stop));
-        auto times = std::make_shared<const EventTimes>(eventTimes(*model_.trace(), model_.index()));
-        CopyLimits copies = copyLimits(model_, *times, tree, rows);
-        std::vector<RowProblem> cases;
-        if (rows.shared() && copies.isChain)
-            cases = {rows.withoutHeld(), rows.withHeld()};
-        else
-            cases = {rows};
-        offload_.emplace(OffloadProblem{std::move(rows),
-                                        std::move(cases),
-                                        times,
-                                        std::move(copies),
-                                        expectedLimits(model_, tree),
-                                        {model_, *times, tree},
-                                        {},
-                                        {},
-                                        0});
-        std::vector<std::vector<CopyLimits::Own>> own;
-        for (std::size_t arc = 0; arc < offload_->rows.arcs().size(); ++arc) {
-            std::vector<CopyLimits::Own>& ofArc = own.emplace_back(offload_->rows.optionCount(arc));
-            const PartArcs::Arc& where = offload_->rows.arcs()[arc];
-            for (std::size_t option = 0; option < ofArc.size(); ++option) {
-                const LocalEffect& effect = offload_->rows.effectOf({arc, option});
-                if (offload_->copies.isChain
-                    && (effect.movedBytes > 0 || where.last == static_cast<int>(offload_->rows.positions())))
-                    ofArc[option] = offload_->schedule.ownOf(offload_->rows.planOf({{{arc, option}, 1.0}}),
-                                                             offload_->rows.moduleOf(arc));
-                offload_->copies.setTimes(ofArc[option], offload_->rows, {arc, option}, offload_->schedule);
-            }
-        }
-        offload_->copies.own = std::make_shared<const std::vector<std::vector<CopyLimits::Own>>>(std::move(own));
-        offload_->findHints(minTimePlan_.timeline->peak, stop);
-        offload_->leastPeak = minMemoryPlan_.timeline->peak;
-        const SearchLimit limit = SearchLimit::after(leastMemoryLimitMs, stop);
-        offload_->leanest = minMemoryInRows(offload_->rows, offload_->leastPeak, limit);
-        std::ranges::sort(offload_->leanest, {}, [](const auto& share) { return share.first.arc; });
-        if (!offload_->leanest.empty()) {
-            ASSIGN_OR_RETURN(const PlanAnswer lean, predicted(offload_->rows.planOf(offload_->leanest)));
-            offload_->leastPeak = std::min(offload_->leastPeak, lean.timeline->peak);
-        }
-        if (stop.stop_requested()) { // with some of the hints, later plans would depend on this stop
-            offload_.reset();
-            return stoppedMeasuring();
-        }
+        making_ = true;
+        lock.unlock();
+        Result<OffloadProblem> made = makeOffloadProblem(stop);
+        lock.lock();
+        making_ = false;
+        made_.notify_all();
+        if (!made)
+            return made.error();
+        offload_.emplace(*std::move(made));
     }
     return &*offload_;
+}
+
+Result<StepSolver::OffloadProblem> StepSolver::makeOffloadProblem(const std::stop_token& stop) const
+{
+    PartTree tree = tree_;
+    tree.offloads = true;
+    ASSIGN_OR_RETURN(RowProblem rows, RowProblem::create(model_, *events_, tree, worldSize_, stop));
+    auto times = std::make_shared<const EventTimes>(eventTimes(*model_.trace(), model_.index()));
+    CopyLimits copies = copyLimits(model_, *times, tree, rows);
+    std::vector<RowProblem> cases;
+    if (rows.shared() && copies.isChain)
+        cases = {rows.withoutHeld(), rows.withHeld()};
+    else
+        cases = {rows};
+    OffloadProblem problem{std::move(rows),
+                           std::move(cases),
+                           times,
+                           std::move(copies),
+                           expectedLimits(model_, tree),
+                           {model_, *times, tree},
+                           {},
+                           {},
+                           0};
+    std::vector<std::vector<CopyLimits::Own>> own;
+    for (std::size_t arc = 0; arc < problem.rows.arcs().size(); ++arc) {
+        std::vector<CopyLimits::Own>& ofArc = own.emplace_back(problem.rows.optionCount(arc));
+        const PartArcs::Arc& where = problem.rows.arcs()[arc];
+        for (std::size_t option = 0; option < ofArc.size(); ++option) {
+            const LocalEffect& effect = problem.rows.effectOf({arc, option});
+            if (problem.copies.isChain
+                && (effect.movedBytes > 0 || where.last == static_cast<int>(problem.rows.positions())))
+                ofArc[option] = problem.schedule.ownOf(problem.rows.planOf({{{arc, option}, 1.0}}),
+                                                       problem.rows.moduleOf(arc));
+            problem.copies.setTimes(ofArc[option], problem.rows, {arc, option}, problem.schedule);
+        }
+    }
+    problem.copies.own = std::make_shared<const std::vector<std::vector<CopyLimits::Own>>>(std::move(own));
+    problem.findHints(minTimePlan_.timeline->peak, stop);
+    problem.leastPeak = minMemoryPlan_.timeline->peak;
+    const SearchLimit limit = SearchLimit::after(leastMemoryLimitMs, stop);
+    problem.leanest = minMemoryInRows(problem.rows, problem.leastPeak, limit);
+    std::ranges::sort(problem.leanest, {}, [](const auto& share) { return share.first.arc; });
+    if (!problem.leanest.empty()) {
+        ASSIGN_OR_RETURN(const PlanAnswer lean, predicted(problem.rows.planOf(problem.leanest)));
+        problem.leastPeak = std::min(problem.leastPeak, lean.timeline->peak);
+    }
+    if (stop.stop_requested()) // with some of the hints, later plans would depend on this stop
+        return stoppedMeasuring();
+    return problem;
 }
 
 void StepSolver::OffloadProblem::findHints(Bytes most, const std::stop_token& stop)

@@ -8,6 +8,7 @@
 #include "core/policy/policy_maker.h"
 #include "core/policy/row_planner.h"
 
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -78,6 +79,7 @@ private:
         RowHints hintsNear(Bytes budget) const;
     };
     Result<const OffloadProblem*> offloadProblem(const std::stop_token& stop) const; ///< created the first time
+    Result<OffloadProblem> makeOffloadProblem(const std::stop_token& stop) const;
     class OffloadSearch;
     Status findMinMemoryInRows(const std::stop_token& stop);
     Status searchChain(Bytes budget, const SearchLimit& limit, PlanAnswer& best) const;
@@ -98,6 +100,8 @@ private:
     PlanAnswer minTimePlan_;
     bool isNoChain_ = false; ///< the plan that recomputes all parts is leaner than those of the tables
     mutable std::mutex mutex_;
+    mutable std::condition_variable_any made_; ///< with mutex_: making_ has ended
+    mutable bool making_ = false; ///< a thread makes offload_
     mutable std::optional<RowProblem> rows_;
     mutable std::optional<OffloadProblem> offload_;
 };

@@ -306,7 +306,7 @@ TEST(Offload, PoliciesAreReadBackAsWritten)
     other.modules[0].offload->saved = 7;
     const Result<CheckpointPlan> refused = checkpointPlan(*model.trace(), other);
     ASSERT_FALSE(refused.ok());
-    EXPECT_THAT(refused.error().message, HasSubstr("saves or moves other tensors there"));
+    EXPECT_THAT(refused.error().message, HasSubstr("saves other tensors there than the step that was planned"));
 }
 
 namespace {
@@ -470,7 +470,7 @@ TEST(Offload, ArgumentsMoveWithThePlanAndThePolicy)
     read->modules[0].arguments = {0, 1};
     const Result<CheckpointPlan> refused = checkpointPlan(*trace, *read);
     ASSERT_FALSE(refused.ok());
-    EXPECT_THAT(refused.error().message, HasSubstr("other arguments move to the host in this step"));
+    EXPECT_THAT(refused.error().message, HasSubstr("other arguments in this step"));
     read->modules[0].arguments = {1, 0};
     ASSERT_TRUE(writePolicy(*read, path).ok());
     const Result<Policy> wrong = readPolicy(path);

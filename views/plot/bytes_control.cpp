@@ -127,7 +127,8 @@ void BytesControl::assign(Bytes value)
 
 void BytesControl::moveTo(Bytes value)
 {
-    const Bytes inside = std::clamp(value, minimum_, maximum_);
+    // A typed value may lie outside of the axis: no step leads away from the axis, or over to the other side at once.
+    const Bytes inside = std::clamp(value, std::min(minimum_, value_), std::max(maximum_, value_));
     if (inside == value_)
         return;
     assign(inside);
@@ -170,7 +171,10 @@ void BytesControl::cancelDrag()
 {
     if (!dragging())
         return;
-    moveTo(*before_);
+    if (*before_ != value_) {
+        assign(*before_);
+        Q_EMIT dragged(value_);
+    }
     before_.reset();
     update();
 }

@@ -82,6 +82,7 @@ Q_SIGNALS:
     void instantHovered(std::size_t changeCount, bool planned);
     void hoverLeft();
     void instantPinned(std::size_t changeCount, bool planned);
+    void pinMoved(std::size_t changeCount, bool planned); ///< the timeline of another plan has the pinned change, too
     void unpinned();
     void moduleChosen(headroom::ModuleId module); ///< of a collective
     void rangeSelected(double beginMs, double endMs);

@@ -250,7 +250,7 @@ void TimelineView::Private::followPin(const Timeline* before)
     });
     if (same != changes.end()) {
         pin = static_cast<std::size_t>(same - changes.begin()) + 1;
-        Q_EMIT q->instantPinned(*pin, showsPlan());
+        Q_EMIT q->pinMoved(*pin, showsPlan());
     } else {
         pin.reset();
         Q_EMIT q->unpinned();

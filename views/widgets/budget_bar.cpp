@@ -97,28 +97,27 @@ BudgetEdit::BudgetEdit(QWidget* parent)
     unit_->setContentsMargins(0, 0, 0, 3);
     line_->setTextMargins(-2, 0, 0, 0); // QLineEdit insets the text by two pixels
     line_->setAccessibleName(tr("Budget value"));
-    line_->setAccessibleDescription(tr("Takes a size such as 12.5 GiB or 800 MiB"));
-    line_->setToolTip(tr("Type a size: 12.5 GiB, 800 MiB"));
     line_->installEventFilter(this);
     setUnitOf(GiB);
-    applyStyle();
+    setProblem({});
     connect(line_, &QLineEdit::textEdited, this, [this] { fitWidth(); });
-    connect(line_, &QLineEdit::returnPressed, this, [this] { read(); });
-    connect(line_, &QLineEdit::editingFinished, this, [this] {
-        if (line_->isModified())
+    connect(line_, &QLineEdit::editingFinished, this, [this] { // by Return, too
+        if (line_->isModified()) // the text of an unchanged value is rounded
             read();
     });
 }
 
 void BudgetEdit::setValue(Bytes value)
 {
-    value_ = value;
-    if (!line_->isModified())
+    const bool isOther = std::exchange(value_, value) != value;
+    if (!line_->isModified() || (isOther && (!line_->hasFocus() || !problem_.isEmpty())))
         show();
 }
 
 void BudgetEdit::setUnitOf(Bytes largest)
 {
+    if (line_->isModified()) // a number in the former unit is being typed
+        return;
     shownIn_ = byteUnitFor(static_cast<double>(largest));
     unit_->setText(QLatin1String(shownIn_.name));
     show();
@@ -137,11 +136,16 @@ void BudgetEdit::show()
     line_->setText(inUnit(value_, shownIn_, 2));
     line_->setModified(false);
     fitWidth();
-    if (!problem_.isEmpty()) {
-        problem_.clear();
-        line_->setToolTip(tr("Type a size: 12.5 GiB, 800 MiB"));
-        applyStyle();
-    }
+    if (!problem_.isEmpty())
+        setProblem({});
+}
+
+void BudgetEdit::setProblem(const QString& problem)
+{
+    problem_ = problem;
+    line_->setToolTip(problem.isEmpty() ? tr("Type a size: 12.5 GiB, 800 MiB") : problem);
+    line_->setAccessibleDescription(line_->toolTip());
+    applyStyle();
 }
 
 // Fits the width to the text, so that the unit follows the number, with a usual number as the least.
@@ -161,9 +165,7 @@ void BudgetEdit::read()
         text += QLatin1Char(' ') + QLatin1String(shownIn_.name);
     const auto bytes = parseBytes(text.toStdString());
     if (!bytes) {
-        problem_ = QString::fromStdString(bytes.error().message);
-        line_->setToolTip(problem_);
-        applyStyle();
+        setProblem(QString::fromStdString(bytes.error().message));
         return;
     }
     value_ = *bytes;
@@ -173,9 +175,15 @@ void BudgetEdit::read()
 
 bool BudgetEdit::eventFilter(QObject* watched, QEvent* event)
 {
+    const auto* key = static_cast<QKeyEvent*>(event); // if the type is that of a key
+    if (watched == line_ && event->type() == QEvent::ShortcutOverride && !line_->isModified()
+        && (key->matches(QKeySequence::Undo) || key->matches(QKeySequence::Redo))) {
+        event->ignore(); // of the window, not of the text
+        return true;
+    }
     if (watched != line_ || event->type() != QEvent::KeyPress)
         return QWidget::eventFilter(watched, event);
-    switch (static_cast<QKeyEvent*>(event)->key()) {
+    switch (key->key()) {
     case Qt::Key_Up:
         Q_EMIT stepped(+1);
         return true;

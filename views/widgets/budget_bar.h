@@ -78,6 +78,7 @@ protected:
 
 private:
     void show();
+    void setProblem(const QString& problem); ///< empty: none
     void read();
     void fitWidth();
     void applyStyle();

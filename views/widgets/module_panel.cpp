@@ -238,8 +238,10 @@ ModulePanel::ModulePanel(ModuleTreeModel* model, QWidget* parent)
     connect(model_, &QAbstractItemModel::modelReset, this, indent);
     connect(model_, &QAbstractItemModel::modelReset, this, &ModulePanel::showNothing);
     connect(tree_->selectionModel(), &QItemSelectionModel::currentChanged, this, [this](const QModelIndex& current) {
-        if (!selecting_)
-            Q_EMIT moduleSelected(model_->moduleAt(proxy_->mapToSource(current)));
+        if (selecting_)
+            return;
+        selected_ = model_->moduleAt(proxy_->mapToSource(current));
+        Q_EMIT moduleSelected(selected_);
     });
     connect(tree_, &QTreeView::customContextMenuRequested, this, [this](const QPoint& position) {
         const QModelIndex index = tree_->indexAt(position);
@@ -250,6 +252,7 @@ ModulePanel::ModulePanel(ModuleTreeModel* model, QWidget* parent)
 
 void ModulePanel::select(ModuleId module)
 {
+    selected_ = module;
     const QModelIndex index = proxy_->mapFromSource(model_->indexOf(module));
     if (index == tree_->currentIndex().siblingAtColumn(0))
         return;
@@ -335,13 +338,12 @@ void ModulePanel::filterByMark(PlanMark mark)
     moved_->setChecked(mark == PlanMark::offloaded);
     if (mark == PlanMark::none && proxy_->mark() == PlanMark::none)
         return;
-    const ModuleId current = model_->moduleAt(proxy_->mapToSource(tree_->currentIndex()));
     selecting_ = true;
     proxy_->setMark(mark);
     selecting_ = false;
     if (mark != PlanMark::none)
         tree_->expandAll();
-    select(current);
+    select(selected_);
     showNothing();
 }
 
@@ -374,13 +376,12 @@ void ModulePanel::focusFilter()
 
 void ModulePanel::setRange(const std::vector<bool>& atWork)
 {
-    const ModuleId current = model_->moduleAt(proxy_->mapToSource(tree_->currentIndex()));
     selecting_ = true;
     const bool changed = proxy_->setRange(atWork);
     selecting_ = false;
     hasRange_ = !atWork.empty();
     if (changed)
-        select(current);
+        select(selected_);
     showNothing();
 }
 
@@ -409,9 +410,12 @@ void ModulePanel::resizeEvent(QResizeEvent* event)
 
 void ModulePanel::applyFilter(const QString& text)
 {
+    selecting_ = true;
     proxy_->setFilterFixedString(text);
+    selecting_ = false;
     if (!text.isEmpty())
         tree_->expandAll();
+    select(selected_);
     if (tree_->currentIndex().isValid())
         tree_->scrollTo(tree_->currentIndex());
     showNothing();

@@ -91,6 +91,7 @@ private:
     WrappedLabel* nothing_; ///< why the tree has no row
     bool hasRange_ = false;
     bool selecting_ = false;
+    ModuleId selected_; ///< also while filters hide the module
     bool comparing_ = false;
     bool distributed_ = false;
     bool offloading_ = false;

@@ -204,12 +204,13 @@ Tensor flattenWeights(TensorList weights, std::int64_t, c10::SymInt, std::int64_
     return buffer;
 }
 
-/// Makes the checks of at::cudnn_is_acceptable, without its refusal of all devices but CUDA.
+/// Makes the checks of use_cudnn() in aten/src/ATen/native/RNN.cpp, without the refusal of all devices but CUDA.
 bool acceptable(const Tensor& input)
 {
     const at::ScalarType type = input.scalar_type();
-    return at::globalContext().userEnabledCuDNN() && (type == at::kFloat || type == at::kDouble || type == at::kHalf)
-        && input.numel() > 0;
+    const bool hasKernel = type == at::kFloat || type == at::kDouble || type == at::kHalf
+        || (type == at::kBFloat16 && simulatedState().spec.computeCapability >= 80);
+    return at::globalContext().userEnabledCuDNN() && hasKernel && input.numel() > 0;
 }
 
 /// Makes the call of CUDA's branch in at::lstm, at::gru and at::rnn_*.

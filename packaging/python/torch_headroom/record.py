@@ -58,6 +58,9 @@ class Recording:
         from ._record.step import StepRecorder
         from ._simulate import simulated_card
 
+        if Hooks.installed:
+            raise HeadroomError("torch_headroom.record() begins while a step is being recorded already: expected a single "
+                                "recording at a time, and this program without `python -m torch_headroom.record`")
         if simulated_card() is None:
             measure("cuda")
         self._recorder = StepRecorder(self._name, sys.argv)
@@ -312,6 +315,8 @@ def _record_script(options, progress, card_was_full):
             hooks.remove()
             loaders.remove()
             end_data_workers()
+    if loop.has_finished:  # also if the script has caught the exception, or a thread has trained
+        finished, interrupts.seen = True, False
     if options.activation_memory_budget and not compiling.count:
         recorder.notes.append("--activation-memory-budget decided nothing, as the script compiled nothing")
     if loaders.was_to_evaluate and not outcome.problem:

@@ -261,7 +261,7 @@ class _AroundGraph:
     def take_off(self, module):
         setattr(self._owner(), self._name, self._graph)
 
-    def forward_of(self, module):
+    def forward_of(self, module, replaced):
         return self._graph
 
 
@@ -276,8 +276,8 @@ class CompiledRegion(_AroundGraph, Region):
                               "apply before torch.compile")
         self.checked = self.settled = True
 
-    def run(self, module, args, kwargs):
-        return super().run(module, *_cast_by_fully_shard(module, args, kwargs))
+    def run(self, module, args, kwargs, replaced):
+        return super().run(module, *_cast_by_fully_shard(module, args, kwargs), replaced)
 
 
 class CompiledOffload(_AroundGraph, OffloadedModule):

@@ -13,8 +13,9 @@ the call has unpacked `after_unpacks` tensors and needs another one. Streams wai
 What a checkpointed module keeps for its recomputation goes the same way (HostedCall): arguments from the begin of the
 call on, results of ops from the op on, until the module runs again.
 
-A device block is always freed after the compute stream has waited for the copy from or into the block, so the caching
-allocator, which orders blocks by the compute stream, needs no record_stream().
+A device block is always freed after the compute streams have waited for the copy from or into the block, so the caching
+allocator, which orders a block's uses by the stream of the allocation, needs no record_stream(). Only a program with
+several compute streams needs record_stream(), for a block that came back and that another stream uses.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class OffloadedModule(PlannedModule):
         self.warned = False  # of a later call that differs
         offloads.expect(applied.document.source, policy.fqn, policy.offload)
 
-    def run(self, module, args, kwargs):
-        forward = self.forward_of(module)
+    def run(self, module, args, kwargs, replaced):
+        forward = self.forward_of(module, replaced)
         if torch.compiler.is_compiling():
             self.difference = OFFLOADED_IN_A_GRAPH
             return forward(*args, **kwargs)
@@ -71,8 +72,10 @@ class OffloadedModule(PlannedModule):
         return result
 
     def remove_from(self, module):
-        super().remove_from(module)
-        self.offloads.cards.clear()  # host memory; calls on the way to their backward keep the cards
+        is_original = super().remove_from(module)
+        if is_original:
+            self.offloads.cards.clear()  # host memory; calls on the way to their backward keep the cards
+        return is_original
 
     def backward_begins(self):
         self.unpacked = True
@@ -461,7 +464,8 @@ class _Storage:
     def leave(self):
         """Leaves the device. From here on a change in place does not concern the copy."""
         self._last_version = self._tensor._version
-        self._stream.wait_event(self._copied)
+        self._card.compute()  # may be another stream than that of the save
+        self._card.wait(self._copied)
         self.last = _NEVER
         self._tensor = self._storage = None
         self._forget()
@@ -497,13 +501,15 @@ class _Storage:
         if stream not in self._waited:
             stream.wait_event(self._copied)
             self._waited += (stream,)
+            if stream is not self._stream:
+                pinned.Cuda.used_by(self._storage, stream)
         return self._storage
 
     def __del__(self):
         if self._copied is None:  # the constructor failed
             return
-        if self._storage is not None and not self._waited:
-            self._stream.wait_event(self._copied)
+        if self._storage is not None:
+            self._card.wait(self._copied, self._waited)
         if self._buffer is not None:
             self._card.give_back(self._buffer)
             if self._storage is not None:

@@ -23,6 +23,12 @@ class Cuda:
         return torch.empty(nbytes, dtype=torch.uint8, device="cpu", pin_memory=True)
 
 
+    @staticmethod
+    def used_by(storage, stream):
+        """Tells the caching allocator that a stream uses a storage of another stream."""
+        torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage).record_stream(stream)
+
+
 class NoPinnedMemory(Exception):
     """Raised if the host has no pinned memory left. `str()` is a sentence."""
 
@@ -44,20 +50,38 @@ class Card:
             stream = self._computes[number] = Cuda.current_stream(self._device)
         return stream
 
+    def wait(self, event, waited=()):
+        """Lets all streams that compute() has returned wait for the event, but not those that have waited."""
+        for stream in self._computes.values():
+            if stream not in waited:
+                stream.wait_event(event)
+
     def buffer(self, nbytes):
-        """Returns a buffer that copy_out() may write."""
+        """Returns a buffer that copy_out() may write. Where a new buffer has to be made, unused buffers of other sizes
+        make room: with batches of many lengths all sizes together would fill the host. PyTorch's allocator of pinned
+        memory gives the room out again when copies that read the memory are over."""
         free = self._free.get(nbytes)
         if free:
             buffer, read = free.pop()
             if read is not None:
                 self._out.wait_event(read)
             return buffer
+        self._drop(nbytes)
         try:
             return Cuda.pinned(nbytes).untyped_storage()
         except RuntimeError as error:
             reason = str(error).partition("\n")[0]
             raise NoPinnedMemory(f"the host gives no {nbytes:,} bytes of pinned memory ({reason}): free host memory, or plan "
                                  "with a smaller --host-memory") from error
+
+    def _drop(self, nbytes):
+        """Drops unused buffers of at least so many bytes together, as far as there are any."""
+        for size in list(self._free):
+            while self._free[size] and nbytes > 0:
+                self._free[size].pop()
+                nbytes -= size
+            if not self._free[size]:
+                del self._free[size]
 
     def give_back(self, buffer, read=None):
         """`read` is the event of a copy from the buffer. The stream of copy_out() orders copies into the buffer."""

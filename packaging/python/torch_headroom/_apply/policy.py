@@ -5,6 +5,7 @@ the host. Imports no torch."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import stat
@@ -146,12 +147,13 @@ class _Reader:
             self.fail("predicted.held_bytes", "expected an object")
         modules = tuple(self.module(entry, f"modules[{i}]", held) for i, entry in enumerate(entries))
         fqns = sorted(module.fqn for module in modules)
+        known = set(fqns)
         for outer, inner in zip(fqns, fqns[1:]):
             if outer == inner:
                 self.fail("modules", f"{inner} is named twice")
         for inner in fqns:
-            for outer in fqns:
-                if inner.startswith(outer + "."):
+            for outer in itertools.accumulate(inner.split(".")[:-1], lambda path, name: f"{path}.{name}"):
+                if outer in known:
                     self.fail("modules", f"{inner} is inside of {outer}; a checkpointed module contains no other")
         objects, left, readers = (self.names(document, key) for key in ("objects", "objects_left", "memory_readers"))
         peak = self.bytes(predicted, "predicted.peak_bytes", "peak_bytes")

@@ -163,7 +163,7 @@ _CAST = torch.ops.aten._to_copy.default
 
 
 class _Casts(threading.local):
-    """A tensor that autograd saves in the recomputation."""
+    """The casts that a thread runs now."""
 
     running = 0  # number of running casts
 
@@ -391,10 +391,12 @@ def _cast(tensor):
 class Forward:
     """The forward of a module under a policy: `region` runs in place of the module's own. The module holds this object,
     so this object does not hold the module: a module, or a copy, is freed with the last reference of the program. Like a
-    bound method, a copy belongs to the module's copy, and pickles are forwards of the class."""
+    bound method, a copy belongs to the module's copy. Pickles are forwards without the policy."""
 
-    def __init__(self, region, module):
+    def __init__(self, region, module, replaced=None):
+        """`replaced`: another patch of the instance, which then runs inside."""
         self.region = region
+        self.replaced = replaced
         self._module = weakref.ref(module)
 
     def __call__(self, *args, **kwargs):
@@ -402,13 +404,17 @@ class Forward:
         if module is None:
             raise ReferenceError(f"module {self.region.policy.fqn} is gone, and only the forward is left: keep the module, "
                                  "too")
-        return self.region.run(module, args, kwargs)
+        return self.region.run(module, args, kwargs, self.replaced)
 
     def __deepcopy__(self, memo):
-        return Forward(self.region, copy.deepcopy(self._module(), memo))
+        return Forward(self.region, copy.deepcopy(self._module(), memo), copy.deepcopy(self.replaced, memo))
 
     def __reduce__(self):
-        return getattr, (self._module(), "forward")
+        return (getattr, (self._module(), "forward")) if self.replaced is None else (_itself, (self.replaced,))
+
+
+def _itself(value):
+    return value
 
 
 _around_graphs = {}  # id of a module -> weak reference to the Forward around the module's graph

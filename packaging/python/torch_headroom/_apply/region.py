@@ -9,7 +9,6 @@ import contextlib
 import contextvars
 import functools
 import threading
-import types
 import weakref
 from collections import Counter
 
@@ -56,27 +55,27 @@ class PlannedModule:
         self.settled = False  # checked, and watched for a whole step
         self.removed = False
         self.difference = None  # sentence: how the last forward differs from the recording
-        self.replaced = module.__dict__.get("forward")  # another patch of the instance, which then runs inside
+        self._module = weakref.ref(module)
 
     def put_on(self, module):
-        module.forward = Forward(self, module)
+        module.forward = Forward(self, module, module.__dict__.get("forward"))
 
     def remove_from(self, module):
-        self.removed = True
+        """`module` may be a copy. Returns whether the policy was removed from the original."""
+        is_original = self._module() is module
+        self.removed = self.removed or is_original
         self.take_off(module)
+        return is_original
 
     def take_off(self, module):
+        replaced = module.forward.replaced
         del module.forward
-        if self.replaced is not None:
-            module.forward = self.replaced
+        if replaced is not None:
+            module.forward = replaced
 
-    def forward_of(self, module):
-        """Returns the forward without the policy, bound to `module`, which may be a copy of the original."""
-        if self.replaced is None:
-            return functools.partial(type(module).forward, module)
-        if isinstance(self.replaced, types.MethodType):
-            return types.MethodType(self.replaced.__func__, module)
-        return self.replaced
+    def forward_of(self, module, replaced):
+        """Returns the forward without the policy. `module` may be a copy of the original; `replaced`: Forward.replaced."""
+        return functools.partial(type(module).forward, module) if replaced is None else replaced
 
     def held_bytes(self, module):
         """Returns the plan's bytes at the borders of a call; empty if the module has hooks: hooks ran inside of the
@@ -128,8 +127,8 @@ class Region(PlannedModule):
         if policy.hosted:
             applied.offloads.expect(applied.document.source, policy.fqn, policy.hosted)
 
-    def run(self, module, args, kwargs):
-        forward = self.forward_of(module)
+    def run(self, module, args, kwargs, replaced):
+        forward = self.forward_of(module, replaced)
         if not torch.is_grad_enabled() or (not torch.compiler.is_compiling() and in_transform()):
             return forward(*args, **kwargs)
         if torch.compiler.is_compiling():  # in a graph: without _Call, keyword arguments bound
@@ -172,9 +171,10 @@ class Region(PlannedModule):
         return result
 
     def remove_from(self, module):
-        super().remove_from(module)
-        if self.policy.hosted:
+        is_original = super().remove_from(module)
+        if is_original and self.policy.hosted:
             self.applied.offloads.cards.clear()  # host memory; calls on the way to their backward keep the cards
+        return is_original
 
     def refuse_own_checkpoint(self, hook):
         """Refuses a module that checkpoints a part of itself; `hook` is the pack_hook() of the module's own checkpoint.

@@ -68,7 +68,8 @@ def _join(job, command_line):
 
 
 def _rendezvous_alone(command_line, url, rank=-1, world_size=-1, **options):
-    missing = [name for name in ("RANK", "WORLD_SIZE") if name not in os.environ]
+    given = {"RANK": rank, "WORLD_SIZE": world_size}
+    missing = [name for name, number in given.items() if number < 0 and name not in os.environ]
     if url.startswith("env") and missing:
         raise HeadroomError(f"the script starts a process group, and {' and '.join(missing)} are not set: {ADVICE}")
     processes = world_size if world_size > 0 else int(os.environ.get("WORLD_SIZE", 1))

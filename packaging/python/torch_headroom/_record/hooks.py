@@ -135,12 +135,15 @@ class Hooks:
     """Hooks in torch while the recorder is active. Calls of modules, optimizers and backward report to `loop` (see
     Loop), which decides where a step begins and ends."""
 
+    installed = 0  # number of objects between install() and remove()
+
     def __init__(self, recorder, loop):
         self._recorder = recorder
         self._loop = loop
         self._undo = []
 
     def install(self):
+        Hooks.installed += 1
         # Each call of a module takes more frames here, and modules may call themselves.
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(2 * limit)
@@ -171,6 +174,7 @@ class Hooks:
         while self._undo:
             self._undo.pop()()
         self._undo = None
+        Hooks.installed -= 1
 
     def _replace(self, owner, name, make):
         if self._undo is None:  # the program imports a library after the recording

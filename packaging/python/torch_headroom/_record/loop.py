@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Finds where a step of a training loop begins and ends, without the script's help, and the sizes of a batch."""
 
+import signal
+import threading
 import weakref
 from collections import Counter
 
 import torch
 
+from .. import _remarks as remarks
 from .._modules import is_a, parameters_of, tensors_of, values_in
 from .._torch import in_backward, in_transform
 
@@ -70,6 +73,7 @@ class ScriptLoop(Loop):
         self.fit_call = fit_call
         self._progress = progress
         self.steps = 0  # number of completed steps
+        self.has_finished = False  # the requested step is recorded, and the script was told to end
         self.before_end = None  # a function to call after the requested step, before the program is ended
         self.evaluation = None  # loaders.Evaluation, if an evaluation after the step is recorded
         self._done = 0  # finished share of the running step
@@ -84,6 +88,7 @@ class ScriptLoop(Loop):
         self._stepped = weakref.WeakKeyDictionary()  # optimizer -> number of steps in this step
         self._cleared = weakref.WeakSet()
         self._unused = weakref.WeakSet()
+        remarks.add_source(remarks.OPTIMIZERS, self._missing)
         self._out_of_memory = 0  # number of OutOfMemoryErrors so far, without those since the step began
         self._batch = 0  # samples of the running step
         self._model = lambda: None  # weak reference to the module whose call began the running step
@@ -204,7 +209,11 @@ class ScriptLoop(Loop):
         self._report("optimizer", 0.8)
         optimizers = self._recorder.inventory.optimizers()
         self._keep_names(optimizers)
-        missing = [o for o in optimizers if o not in self._unused and not self._has_stepped(o)]
+        self._unused.discard(optimizer)
+        # An optimizer that wraps another (SAM, Lookahead) has the same parameters.
+        updated = {id(parameter) for other in self._stepped for parameter in _parameters_of(other)}
+        missing = [other for other in optimizers if other not in self._unused and other not in self._stepped
+                   and any(id(parameter) not in updated for parameter in _parameters_of(other))]
         if missing and self._stepped[optimizer] >= self._STEPS_OF_ANOTHER:
             self._unused.update(missing)
             missing = []
@@ -216,13 +225,12 @@ class ScriptLoop(Loop):
             self._end()
             self._begin()
 
-    def _has_stepped(self, optimizer):
-        """Returns whether an optimizer made a step, or other optimizers updated all of the parameters: an optimizer
-        that wraps another (SAM, Lookahead) has the same parameters."""
-        if optimizer in self._stepped:
-            return True
-        updated = {id(parameter) for other in self._stepped for parameter in _parameters_of(other)}
-        return all(id(parameter) in updated for parameter in _parameters_of(optimizer))
+    def _missing(self):
+        """Returns remarks on optimizers without a part in the step."""
+        names = ", ".join(sorted(type(optimizer).__name__ for optimizer in self._unused if optimizer not in self._stepped))
+        return [f"{names} made no step in the recorded step, as another optimizer made {self._STEPS_OF_ANOTHER} steps or "
+                "more before: the memory of the other optimizer's gradients and state may be missing; record a later step "
+                "with --steps N"] if names else []
 
     def most_steps(self):
         """Returns how many steps of a training loop end the recording at most."""
@@ -281,6 +289,8 @@ class ScriptLoop(Loop):
         return True
 
     def _begin(self, arguments=()):
+        if self.has_finished:  # the script has caught Finished
+            raise Finished
         self._early = not self._recorder.inventory.optimizers()
         self.awaits_forward = self._early
         self._stepped.clear()
@@ -301,7 +311,16 @@ class ScriptLoop(Loop):
                 self.before_end()
                 self.before_end = None
             if not (self.evaluation and self.evaluation.step_ended()):
-                raise Finished
+                self._finish()
+
+    def _finish(self):
+        """Ends the script. From a thread of the script's own, the main thread gets a KeyboardInterrupt, which a wait for
+        the thread does not hold up."""
+        self.has_finished = True
+        if threading.current_thread() is threading.main_thread():
+            raise Finished
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        raise SystemExit
 
     def _report(self, stage, done):
         self._done = done

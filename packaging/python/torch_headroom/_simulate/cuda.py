@@ -191,6 +191,7 @@ def patch(library, card):
         substitutes[id(getattr(torch.cuda, name, function))] = function  # other modules have copies
         setattr(torch.cuda, name, function)
     substitute(substitutes)
+    torch._use_cudnn_rnn_flatten_weight = lambda: True  # libtorch's answer is of a build without cuDNN
     # Python's threads must turn interception on; autograd's threads inherit the interception.
     patch_around(threading.Thread, "_bootstrap_inner", before=lambda _: library.headroom_intercept_thread())
     torch.autograd._engine_run_backward = _returning_gradients(library, torch.autograd._engine_run_backward)
