@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/cli/cli_test.h"
 
+#include <filesystem>
+
 namespace headroom {
 namespace {
 
@@ -48,6 +50,30 @@ TEST(Usage, AMistypedCommandIsNamed)
 TEST(Usage, AnUnknownOptionIsNamed)
 {
     expectBadInput(headroomProgram({"info", "step.hrs", "--jsn"}), {"--jsn", "torch-headroom info --help"});
+}
+
+TEST_F(CliTest, OptionsOfTheWindowDoNotStandBeforeACommand)
+{
+    expectBadInput(headroomProgram({"--gpu", "nosuch", "info", stepPath()}), {"--gpu", "`info`", "behind the command"});
+}
+
+TEST_F(CliTest, AnOutputReplacesNoInput)
+{
+    std::filesystem::copy_file(stepPath(), path("in.hrs"));
+    const auto size = std::filesystem::file_size(path("in.hrs"));
+    for (const char* command : {"report", "allocator"})
+        expectBadInput(headroomProgram({command, path("in.hrs"), "-o", path("./in.hrs")}), {"would replace", "in.hrs"});
+    EXPECT_EQ(std::filesystem::file_size(path("in.hrs")), size);
+}
+
+TEST_F(CliTest, LimitsOfOffloadAreNumbersAboveZero)
+{
+    const std::string step = HEADROOM_TEST_DATA "/steps/gpt2_12L_h100.hrs";
+    expectBadInput(headroomProgram({"plan", step, "--budget", "12GiB", "--offload", "--host-memory", "0"}),
+                   {"--host-memory 0", "at least 1 B"});
+    for (const char* rate : {"inf", "nan", "5,nan"})
+        expectBadInput(headroomProgram({"plan", step, "--budget", "12GiB", "--offload", "--host-bandwidth", rate}),
+                       {"--host-bandwidth", rate});
 }
 
 TEST(Usage, AMissingArgumentIsNamed)

@@ -148,6 +148,19 @@ TEST_F(CardPlanner, OtherSettingsSaveExposedCopies)
     EXPECT_FALSE(*betterSettings(*planner_, {}, found)) << "no plan saves 1 % of the step";
 }
 
+/// With pins the least budget may be above the step without a plan.
+TEST_F(CardPlanner, PinsMayNeedMoreThanTheStepWithoutAPlan)
+{
+    PlanRequest request;
+    for (const ModuleStats& stats : planner_->moduleInfo()->stats)
+        if (!stats.isLeaf && stats.fqn != planner_->moduleInfo()->stats.front().fqn)
+            request.pins.emplace(stats.fqn, Pin::save);
+    const Result<PlanAnswer> none = planForCard(*planner_, request, std::make_shared<const Card>(card(least_ / 2)));
+    ASSERT_TRUE(none) << none.error().message;
+    EXPECT_FALSE(none->runs());
+    EXPECT_GT(none->card->leastMemory, least_ / 2);
+}
+
 TEST_F(CardPlanner, ACardThatIsTooSmallIsToldWhatWouldDo)
 {
     const Result<PlanAnswer> none = planOn(*planner_, card(least_ / 2));

@@ -3,6 +3,7 @@
 """torch_headroom.apply: what it checkpoints, what it refuses, and that it changes no gradient."""
 
 import copy
+import functools
 import gc
 import json
 import os
@@ -25,7 +26,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torch_headroom import PolicyError, apply, remove
-from torch_headroom._apply.recompute import is_cached_cast
+from torch_headroom._apply.recompute import is_cached_cast, region_of
 
 torch.set_num_threads(1)
 
@@ -459,6 +460,26 @@ class Checkpointing(ApplyTest):
         again = pickle.loads(pickle.dumps(net))
         self.assertTrue(torch.equal(step(again)[0][0], step(model())[0][0]))
         self.assertEqual(step(again)[1], step(model())[1])
+
+    def test_copies_of_a_patched_module(self):
+        """As hooks of accelerate: the module's forward is a partial of the module."""
+        def run(module, *args, **named):
+            return type(module).forward(module, *args, **named)
+
+        net = model()
+        for layer in net.layers:
+            layer.forward = functools.partial(run, layer)
+        apply(net, self.written(policy_of(net, ["layers.0"])))
+        step(net)
+        other = copy.deepcopy(net)
+        with torch.no_grad():
+            for parameter in other.parameters():
+                parameter.zero_()
+        self.assertEqual(other(batch()).abs().sum().item(), 0, "a copy runs on its own parameters")
+        remove(other)
+        self.assertIs(other.layers[0].forward.args[0], other.layers[0])
+        self.assertIsNotNone(region_of(net.layers[0]))
+        self.assertFalse(region_of(net.layers[0]).removed)
 
     def test_copies_and_models_are_freed_without_the_garbage_collector(self):
         def freed(drop):

@@ -585,6 +585,38 @@ class Lifetimes(OnTheCpu):
         remove(net)
         self.assertIsNone(card())
 
+    def test_batches_of_many_sizes_share_the_host_memory(self):
+        net = self.applied(model(), "0", "1")
+        del Late.made[:]
+        for rows in range(8, 40):
+            backward(net(torch.randn(rows, *batch().shape[1:])))
+        pool = next(iter(self.offloads(net).cards.values()))
+        kept = sum(size * len(buffers) for size, buffers in pool._free.items())
+        del Late.made[:]
+        self.offloads(net).cards.clear()
+        backward(net(torch.randn(39, *batch().shape[1:])))
+        self.assertLess(kept, 2 * sum(Late.made))
+
+    def test_a_block_that_comes_back_for_another_stream(self):
+        other, used = Compute(), []
+        with unittest.mock.patch.object(Late, "used_by", lambda storage, stream: used.append(stream), create=True):
+            net = self.applied(model(), "0", "1", ahead=1)
+            x = batch().requires_grad_()
+            middle = net[0](x)
+
+            def change(gradient):
+                patches = {"current_id": staticmethod(lambda index: 1), "current_stream": staticmethod(lambda device: other)}
+                for name, value in patches.items():
+                    patch = unittest.mock.patch.object(Late, name, value)
+                    patch.start()
+                    self.addCleanup(patch.stop)
+                return gradient
+
+            middle.register_hook(change)  # the backward of the first module, which came back before, runs there
+            backward(net[1:](middle))
+        self.assertTrue(used)
+        self.assertEqual(set(used), {other})
+
     def test_memory_goes_with_the_last_handle(self):
         """A graph that dies without a backward, after a part of backward, and after an exception in backward."""
         saved = []

@@ -470,6 +470,18 @@ class Autograd(unittest.TestCase):
         with torch.no_grad():
             self.assertEqual(encoder.eval()(torch.randn(2, 10, 64, device="cuda")).shape, (2, 10, 64))
 
+    def test_recurrent_weights_are_in_a_single_buffer(self):
+        """As cuDNN wants: no forward copies the weights."""
+        for dtype in (torch.float32, torch.float16):
+            layer = nn.LSTM(64, 128, 2).cuda().to(dtype)
+            self.assertEqual(len({weight.untyped_storage().data_ptr() for weight in layer.parameters()}), 1)
+            before = torch.cuda.memory_allocated()
+            output, _ = layer(torch.randn(5, 3, 64, device="cuda", dtype=dtype))
+            kept = torch.cuda.memory_allocated() - before
+            self.assertLess(kept, sum(weight.nbytes for weight in layer.parameters()))
+        output, _ = nn.LSTM(64, 128).cuda().bfloat16()(torch.randn(5, 3, 64, device="cuda", dtype=torch.bfloat16))
+        self.assertIn("CudnnRnn", type(output.grad_fn).__name__)
+
     def test_ctc_loss(self):
         scores = torch.randn(50, 2, 20, device="cuda", requires_grad=True)
         targets = torch.ones(2, 5, dtype=torch.long, device="cuda")

@@ -172,6 +172,65 @@ class Steps(Recorded):
         self.assertNotIn(b"models.", self.step.read_bytes())
 
 
+class Endings(Recorded):
+    """Scripts that do not end when they are told to."""
+
+    _TRAIN = """
+        import queue, threading, torch
+        model = torch.nn.Linear(64, 64).cuda()
+        optimizer = torch.optim.Adam(model.parameters())
+        def train():
+            optimizer.zero_grad()
+            model(torch.randn(8, 64, device="cuda")).sum().backward()
+            optimizer.step()
+        """
+
+    def test_a_script_that_catches_everything(self):
+        self.recorded(self._TRAIN + """
+        for _ in range(200):
+            try:
+                train()
+            except:
+                pass
+        """)
+        self.assertEqual(self.noted("steps"), 2)
+
+    def test_a_thread_that_trains(self):
+        self.recorded(self._TRAIN + """
+        progress = queue.Queue()
+        def loop():
+            for step in range(200):
+                train()
+                progress.put(step)
+        threading.Thread(target=loop).start()
+        while progress.get() < 199:
+            pass
+        """)
+        self.assertEqual(self.noted("steps"), 2)
+
+    def test_an_optimizer_that_comes_late_is_named(self):
+        document = self.recorded(self._TRAIN + """
+        other = torch.nn.Linear(64, 64).cuda()
+        late = torch.optim.SGD(other.parameters(), 0.1)
+        while True:
+            for _ in range(20):
+                train()
+            late.zero_grad()
+            other(torch.randn(8, 64, device="cuda")).sum().backward()
+            late.step()
+        """)
+        self.assertTrue(any("SGD made no step in the recorded step" in remark for remark in document["remarks"]), document)
+
+    def test_a_recording_in_a_recorded_script(self):
+        result = self.run_script(self.written("""
+        import torch, torch_headroom
+        with torch_headroom.record("own.hrs"):
+            torch.nn.Linear(4, 4).cuda()(torch.randn(2, 4, device="cuda")).sum().backward()
+        """), "--gpu", "a100-80gb")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("while a step is being recorded already", result.stderr.splitlines()[-1])
+
+
 class WithoutOptimizers(Recorded):
     """Loops that change the parameters themselves."""
 

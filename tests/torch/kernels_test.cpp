@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // What CUDA's kernels allocate and save where the CPU's do something else, so that no comparison with it can say.
+#include "core/device/simulated_state.h"
 #include "tests/torch/device_fixture.h"
 
 #include <torch/csrc/autograd/function.h>
+
+#include <utility>
 
 namespace headroom {
 namespace {
@@ -57,16 +60,21 @@ TEST_F(Device, AnLstmIsOneCallOfCudnn)
     EXPECT_EQ(lstm.weights[0].grad().storage().nbytes(), (256 * 32 + 256 * 64 + 2 * 256) * 4U);
 }
 
-TEST_F(Device, AnLstmInBfloat16RunsStepByStepThroughFusedCells)
+/// cuDNN has kernels in bfloat16 from Ampere on.
+TEST_F(Device, AnLstmInBfloat16RunsStepByStepOnOlderCards)
 {
-    const Recurrent lstm(4, 32, 64, at::kBFloat16);
-    const Tensor state = empty({1, 2, 64}, at::kBFloat16);
-    const auto [output, h, c] = at::lstm(leaf({10, 2, 32}, at::kBFloat16), {state, state}, lstm.weights, true, 1, 0.0,
-                                         true, false, /*batch_first=*/false);
-    EXPECT_EQ(output.sizes(), at::IntArrayRef({10, 2, 64}));
-    EXPECT_EQ(output.grad_fn()->name(), "StackBackward0");
-    output.sum().backward();
-    EXPECT_EQ(lstm.weights[1].grad().sizes(), lstm.weights[1].sizes());
+    for (const bool isNew : {true, false}) {
+        const Recurrent lstm(4, 32, 64, at::kBFloat16);
+        const Tensor state = empty({1, 2, 64}, at::kBFloat16);
+        const int capability = std::exchange(sim::simulatedState().spec.computeCapability, isNew ? 80 : 75);
+        const auto [output, h, c] = at::lstm(leaf({10, 2, 32}, at::kBFloat16), {state, state}, lstm.weights, true, 1,
+                                             0.0, true, false, /*batch_first=*/false);
+        sim::simulatedState().spec.computeCapability = capability;
+        EXPECT_EQ(output.sizes(), at::IntArrayRef({10, 2, 64}));
+        EXPECT_EQ(output.grad_fn()->name(), isNew ? "CudnnRnnBackward0" : "StackBackward0");
+        output.sum().backward();
+        EXPECT_EQ(lstm.weights[1].grad().sizes(), lstm.weights[1].sizes());
+    }
 }
 
 TEST_F(Device, APackedGruTakesItsLengthsFromTheCpu)

@@ -199,6 +199,44 @@ private Q_SLOTS:
         QCOMPARE(line_->text(), QStringLiteral("40.00"));
     }
 
+    void textIsTakenOnlyIfTyped()
+    {
+        QSignalSpy committed(bar_.get(), &BudgetBar::budgetCommitted);
+        bar_->setBudget(40 * GiB + 1); // shown as 40.00
+        line_->setFocus();
+        QTest::keyClick(line_, Qt::Key_Return);
+        QCOMPARE(committed.count(), 0);
+        QKeyEvent undo(QEvent::ShortcutOverride, Qt::Key_Z, Qt::ControlModifier);
+        QCoreApplication::sendEvent(line_, &undo);
+        QVERIFY(!undo.isAccepted()); // of the window
+        line_->selectAll();
+        QTest::keyClicks(line_, QStringLiteral("7.12"));
+        bar_->setRange(26 * GiB, 70 * GiB, 9 * GiB, 74 * GiB); // the curve grows
+        QCOMPARE(line_->text(), QStringLiteral("7.12"));
+        QTest::keyClick(line_, Qt::Key_Return);
+        QCOMPARE(committed.count(), 1);
+    }
+
+    void aWrongTextGoesWithTheBudget()
+    {
+        line_->selectAll();
+        QTest::keyClicks(line_, QStringLiteral("abc"));
+        QTest::keyClick(line_, Qt::Key_Return);
+        QVERIFY(!bar_->findChild<BudgetEdit*>()->problem().isEmpty());
+        QCOMPARE(line_->accessibleDescription(), line_->toolTip());
+        bar_->setBudget(30 * GiB);
+        QCOMPARE(line_->text(), QStringLiteral("30.00"));
+    }
+
+    void stepsFromBeyondTheAxisLeadBack()
+    {
+        bar_->setBudget(1 * GiB);
+        QTest::keyClick(scale_, Qt::Key_Left);
+        QCOMPARE(bar_->budget(), 1 * GiB);
+        QTest::keyClick(scale_, Qt::Key_Right);
+        QVERIFY(bar_->budget() > 1 * GiB && bar_->budget() < 2 * GiB);
+    }
+
     void upAndDownStepFromTheNumber()
     {
         QTest::keyClick(line_, Qt::Key_Up);

@@ -55,7 +55,7 @@ if [ "$command" = verify ]; then
             exit 0
             ;;
         verify:broken)
-            echo '{"agrees": false, "reason": "executed and predicted memory part: at op 7",
+            echo '{"agrees": false, "reason": "executed memory differs from the predicted memory: at op 7",
                    "executed_peak_bytes": 2, "predicted_peak_bytes": 1, "gradients": {"compared": false}}'
             exit 1
             ;;

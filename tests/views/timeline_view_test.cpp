@@ -209,9 +209,11 @@ private Q_SLOTS:
     void pinFollowsItsInstantIntoAnotherPlan()
     {
         QTest::mouseClick(canvas_->viewport(), Qt::LeftButton, {}, at(100));
-        QSignalSpy pinned(view_.get(), &TimelineView::instantPinned);
+        QSignalSpy clicked(view_.get(), &TimelineView::instantPinned);
+        QSignalSpy pinned(view_.get(), &TimelineView::pinMoved);
         QSignalSpy unpinned(view_.get(), &TimelineView::unpinned);
         view_->setPlanned(planned_);
+        QCOMPARE(clicked.count(), 0); // of the user alone
         QCOMPARE(pinned.count() + unpinned.count(), 1);
         if (pinned.count() == 1) {
             QCOMPARE(pinned.first().at(1).toBool(), true);

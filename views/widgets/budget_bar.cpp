@@ -19,6 +19,7 @@
 #include <QToolButton>
 
 #include <algorithm>
+#include <utility>
 
 namespace headroom {
 namespace {
@@ -57,10 +58,8 @@ void ResultFigure::setValue(const QString& number, const QString& rest)
 
 void ResultFigure::setMood(Mood mood)
 {
-    if (mood == mood_)
-        return;
-    mood_ = mood;
-    update();
+    if (std::exchange(mood_, mood) != mood)
+        update();
 }
 
 QSize ResultFigure::sizeHint() const
@@ -109,8 +108,8 @@ BudgetEdit::BudgetEdit(QWidget* parent)
 
 void BudgetEdit::setValue(Bytes value)
 {
-    const bool isOther = std::exchange(value_, value) != value;
-    if (!line_->isModified() || (isOther && (!line_->hasFocus() || !problem_.isEmpty())))
+    const bool isTyped = line_->isModified() && line_->hasFocus() && problem_.isEmpty();
+    if (const bool isOther = std::exchange(value_, value) != value; !line_->isModified() || (isOther && !isTyped))
         show();
 }
 
@@ -175,7 +174,7 @@ void BudgetEdit::read()
 
 bool BudgetEdit::eventFilter(QObject* watched, QEvent* event)
 {
-    const auto* key = static_cast<QKeyEvent*>(event); // if the type is that of a key
+    const auto* key = static_cast<QKeyEvent*>(event); // of the two types of events
     if (watched == line_ && event->type() == QEvent::ShortcutOverride && !line_->isModified()
         && (key->matches(QKeySequence::Undo) || key->matches(QKeySequence::Redo))) {
         event->ignore(); // of the window, not of the text

@@ -4,6 +4,7 @@
 // Recurrent networks as on CUDA: whole sequences by cuDNN (aten/src/ATen/native/cudnn/RNN.cpp), cells by the fused
 // kernels of aten/src/ATen/native/cuda/RNN.cu.
 #include "core/device/allocate.h"
+#include "core/device/simulated_state.h"
 
 #include <ATen/Context.h>
 #include <ATen/ops/_cudnn_rnn.h>
