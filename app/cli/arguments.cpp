@@ -145,6 +145,9 @@ Result<std::optional<Card>> cardOf(const CardArguments& arguments, const StepTra
         const Result<Bytes> margin = parseBytes(arguments.margin);
         if (!margin)
             return badInput("--margin: " + margin.error().message);
+        if (*margin >= card.given())
+            return badInput("--margin " + arguments.margin + " leaves nothing of the card, which gives "
+                            + formatBytes(card.given()) + " for the allocator: expected less");
         card.margin = *margin;
     }
     return std::optional<Card>(std::move(card));

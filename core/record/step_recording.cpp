@@ -502,6 +502,10 @@ Result<StepTracePtr> StepRecording::finish()
     builder_.info.placeholderValues += sim::simulatedState().placeholderValues - placeholdersBefore_;
     for (const auto& [call, storage] : heldArguments_.held())
         builder_.addArgument(call, storage);
+    if (opsOfOtherThreads_ > 0)
+        builder_.info.remarks.push_back("another thread than the step's ran ops (" + std::to_string(opsOfOtherThreads_)
+                                        + " or more): the memory counts, but the step has no times of these ops, and "
+                                          "no plan recomputes these ops");
     return builder_.finish();
 }
 

@@ -269,6 +269,7 @@ private:
     bool exitsQueued_ = false;
     OpId openOp_;
     RunningOp* running_ = nullptr; ///< the op that runs now
+    std::size_t opsOfOtherThreads_ = 0; ///< outside of backward, while no op of the step ran
     std::thread::id stepThread_;
     std::atomic<bool> buildsBackwardGraph_{false};
     Phase phase_ = Phase::forward;

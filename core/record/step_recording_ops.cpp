@@ -176,8 +176,10 @@ void StepRecording::beginOp(const c10::OperatorHandle& op, const torch::jit::Sta
     if (!where.backward || where.recomputed || !where.pythonName.empty() || std::this_thread::get_id() != stepThread_)
         running.frame = sim::currentFrame();
     const std::lock_guard lock(mutex_);
-    if (!isOfStep(where))
+    if (!isOfStep(where)) {
+        opsOfOtherThreads_ += running_ || compiles_ ? 0 : 1;
         return;
+    }
     if (!where.backward)
         releaseLeaves(savedLeaves_.takeOfDestroyed(looksPerOp));
     OpFacts& facts = factsOf(op);

@@ -196,7 +196,7 @@ class Plan(unittest.TestCase):
         document = self.planned()
         (message,) = self.warned(document, batches=[3 * ROWS])
         self.assertRegex(message, r"policy\.json: at the end of module Sequential\.0 the step holds [\d,]+ bytes, [\d,]+ "
-                                  "were planned: this step differs from the recorded step, or something else")
+                                  "were planned: this step differs from the recorded step \\(another batch")
         (message,) = self.warned(document, batches=[ROWS, 3 * ROWS])
         self.assertIn("at the end of module Sequential.0 the step holds", message)
         self.assertEqual(self.warned(document, batches=[ROWS, ROWS, 3 * ROWS]), [])  # it was watched for two steps

@@ -221,6 +221,22 @@ class Endings(Recorded):
         """)
         self.assertTrue(any("SGD made no step in the recorded step" in remark for remark in document["remarks"]), document)
 
+    def test_ops_of_another_thread_are_named(self):
+        document = self.recorded(self._TRAIN + """
+        def forward(results):
+            results.append(model(torch.randn(8, 64, device="cuda")).sum())
+        while True:
+            optimizer.zero_grad()
+            model(torch.randn(8, 64, device="cuda"))
+            results = []
+            thread = threading.Thread(target=forward, args=(results,))
+            thread.start()
+            thread.join()
+            results[0].backward()
+            optimizer.step()
+        """)
+        self.assertTrue(any("another thread than the step's ran ops" in remark for remark in document["remarks"]), document)
+
     def test_a_recording_in_a_recorded_script(self):
         result = self.run_script(self.written("""
         import torch, torch_headroom

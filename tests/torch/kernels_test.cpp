@@ -157,6 +157,20 @@ TEST_F(Device, WeightNormKeepsItsNormsInFloat)
     EXPECT_EQ(g.grad().sizes(), g.sizes());
 }
 
+TEST_F(Device, CompositesTakeTheBranchesOfCuda)
+{
+    const Tensor input = leaf({2, 8, 4, 4});
+    const Tensor last = input.contiguous(at::MemoryFormat::ChannelsLast);
+    EXPECT_TRUE(at::group_norm(last, 2, empty({8}), empty({8})).is_contiguous());
+    const Tensor scores = leaf({4, 8}, at::kHalf);
+    for (const Tensor& result : {at::softmax(scores, 1, at::kFloat), at::log_softmax(scores, 1, at::kFloat)}) {
+        EXPECT_EQ(result.scalar_type(), at::kFloat);
+        EXPECT_EQ(result.grad_fn()->next_edge(0).function->name(), "torch::autograd::AccumulateGrad"); // no conversion
+    }
+    EXPECT_EQ(at::softmax(leaf({4, 8}, at::kBFloat16), 1, at::kFloat).grad_fn()->next_edge(0).function->name(),
+              "ToCopyBackward0");
+}
+
 TEST_F(Device, AMaskSelectsAllOfATensor)
 {
     const Tensor input = leaf({3, 4, 5});

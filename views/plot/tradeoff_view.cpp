@@ -18,6 +18,7 @@
 #include <cmath>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 namespace headroom {
 namespace {
@@ -165,12 +166,16 @@ void TradeOffChart::paintPlan(QPainter& painter, const Theme& theme) const
     paintChoices(painter, picture_, msPerGiB_, plane, theme);
     painter.setFont(theme.numberCaption);
     painter.setPen(theme.accent);
+    std::vector<QRectF> counts; // drawn so far
     for (const auto& choice : picture_.choices) {
-        if (choice.modules > 1) {
-            const auto at = plane.at(choice.point);
-            painter.drawText(QRectF(at.x() + 8, at.y() - 20, 60, 16), Qt::AlignLeft | Qt::AlignVCenter,
-                             QStringLiteral("×%1").arg(choice.modules));
-        }
+        const QString count = QStringLiteral("×%1").arg(choice.modules);
+        const auto at = plane.at(choice.point);
+        const QRectF box(at.x() + 8, at.y() - 20, painter.fontMetrics().horizontalAdvance(count) + 2, 16);
+        if (choice.modules <= 1
+            || std::ranges::any_of(counts, [&](const QRectF& other) { return other.intersects(box); }))
+            continue;
+        counts.push_back(box);
+        painter.drawText(box, Qt::AlignLeft | Qt::AlignVCenter, count);
     }
     if (current_ >= 0) {
         painter.setBrush(Qt::NoBrush);

@@ -6,7 +6,10 @@
 
 #include <ATen/AccumulateType.h>
 #include <ATen/ops/_batch_norm_impl_index.h>
+#include <ATen/ops/_log_softmax.h>
+#include <ATen/ops/_softmax.h>
 #include <ATen/ops/cudnn_batch_norm.h>
+#include <ATen/ops/group_norm_native.h>
 #include <ATen/ops/native_batch_norm.h>
 #include <torch/library.h>
 
@@ -206,6 +209,41 @@ batchNormImplIndex(const Tensor& input, const OptionalTensor& weight, const Opti
     return {output, mean, var, reserve, 0};
 }
 
+// Composite kernels of PyTorch with a branch for CUDA alone.
+
+/// On CUDA the input is copied if its channels are last.
+Tensor groupNormOfInput(const Tensor& input, std::int64_t groups, const OptionalTensor& weight,
+                        const OptionalTensor& bias, double epsilon, bool cudnnEnabled)
+{
+    return at::native::group_norm(input.contiguous(), groups, weight, bias, epsilon, cudnnEnabled);
+}
+
+/// On CUDA the kernel itself converts half precision to float.
+bool convertsInside(const Tensor& input, std::optional<at::ScalarType> dtype)
+{
+    return input.scalar_type() == at::kHalf && dtype == at::kFloat;
+}
+
+Tensor softmaxOfInput(const Tensor& input, std::int64_t dim, std::optional<at::ScalarType> dtype)
+{
+    const bool inside = convertsInside(input, dtype);
+    return at::_softmax(dtype && !inside ? input.to(*dtype) : input, dim, inside);
+}
+
+Tensor logSoftmaxOfInput(const Tensor& input, std::int64_t dim, std::optional<at::ScalarType> dtype)
+{
+    const bool inside = convertsInside(input, dtype);
+    return at::_log_softmax(dtype && !inside ? input.to(*dtype) : input, dim, inside);
+}
+
+void normalizationComposites(torch::Library& library)
+{
+    library.impl("_batch_norm_impl_index", batchNormImplIndex);
+    library.impl("group_norm", groupNormOfInput);
+    library.impl("softmax.int", softmaxOfInput);
+    library.impl("log_softmax.int", logSoftmaxOfInput);
+}
+
 // The ops of torch.nn.SyncBatchNorm, implemented for CUDA alone (aten/src/ATen/native/cuda/Normalization.cu).
 
 std::tuple<Tensor, Tensor> batchNormStatistics(const Tensor& input, double)
@@ -289,12 +327,12 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("batch_norm_backward", anyBatchNormBackward);
     library.impl("cudnn_batch_norm", cudnnBatchNorm);
     library.impl("cudnn_batch_norm_backward", cudnnBatchNormBackward);
-    library.impl("_batch_norm_impl_index", batchNormImplIndex);
+    normalizationComposites(library);
 }
 
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, library)
 {
-    library.impl("_batch_norm_impl_index", batchNormImplIndex);
+    normalizationComposites(library);
 }
 
 } // namespace
