@@ -9,8 +9,8 @@
 #include "core/trace/step_file.h"
 
 #include <algorithm>
-#include <cmath>
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -48,7 +48,8 @@ Result<Lengths> readLengths(const std::string& file)
     std::int64_t line = 0;
     for (std::string text; std::getline(in, text);) {
         ++line;
-        std::ranges::replace_if(text, [](char c) { return c == ',' || c == '[' || c == ']'; }, ' ');
+        std::ranges::replace_if(
+            text, [](char c) { return c == ',' || c == '[' || c == ']'; }, ' ');
         std::istringstream words(text);
         for (std::string word; words >> word;) {
             const std::optional<double> number = parseNumber(word);

@@ -18,8 +18,8 @@ HEADROOM_PYTHON_API const char* headroom_step_times(const char* step, const char
 /// `infeasible`. `budget` bytes limit what the allocator may reserve there, as the program's share of the GPU
 /// (per_process_memory_fraction); 0: all that the GPU gives. `margin` of these bytes stay free. `settings` is a value
 /// of PYTORCH_CUDA_ALLOC_CONF; null: the recorded program's. The policy of a plan that recomputes or offloads something
-/// is written to the file `policy`. `wishes` is JSON: {"offload", "host_memory", "recompute", "pins"}, where host_memory
-/// is in bytes, 0: any, and pins are texts as of `--pin`. Null after a failure.
+/// is written to the file `policy`. `wishes` is JSON: {"offload", "host_memory", "recompute", "pins"}, where
+/// host_memory is in bytes, 0: any, and pins are texts as of `--pin`. Null after a failure.
 HEADROOM_PYTHON_API const char* headroom_plan(const char* step, const char* gpu, std::int64_t budget,
                                               std::int64_t margin, const char* settings, const char* policy,
                                               const char* wishes);

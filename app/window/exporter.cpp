@@ -51,7 +51,8 @@ QString Exporter::ask(const QString& title, const QString& fileName, const QStri
     QString path = QFileDialog::getSaveFileName(window_, title, place, filter);
     if (path.isEmpty() || session_.step() == step)
         return path;
-    messages_.showError(tr("Another step was opened while the file was chosen, and nothing was written: export again."));
+    messages_.showError(
+        tr("Another step was opened while the file was chosen, and nothing was written: export again."));
     return {};
 }
 

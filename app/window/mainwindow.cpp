@@ -360,9 +360,10 @@ bool MainWindow::planIsComing() const
 
 void MainWindow::showTitle()
 {
-    setWindowTitle(session_.isOpen() ? tr("%1[*] – Headroom").arg(
-                                               QFileInfo(session_.step()->path).fileName().replace(
-                                                   QLatin1String("[*]"), QLatin1String("[*][*]")))
+    setWindowTitle(session_.isOpen() ? tr("%1[*] – Headroom")
+                                           .arg(QFileInfo(session_.step()->path)
+                                                    .fileName()
+                                                    .replace(QLatin1String("[*]"), QLatin1String("[*][*]")))
                                      : tr("Headroom"));
     setWindowModified(session_.dirty());
 }

@@ -453,8 +453,9 @@ QString whyNoOffload(const Session& session)
     if (!session.isOpen())
         return {};
     if (session.worldSize() > 1)
-        return tr("A step of a single GPU that is only calculated for several GPUs is not planned with offload; record a "
-                  "rank of the job instead.");
+        return tr(
+            "A step of a single GPU that is only calculated for several GPUs is not planned with offload; record a "
+            "rank of the job instead.");
     const Status can = session.step()->engine->offloadable();
     return can ? QString() : sentence(QString::fromStdString(can.error().message));
 }

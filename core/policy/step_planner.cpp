@@ -183,8 +183,8 @@ Status offloadable(const StepModel& model)
                         "a file of an older version): record the step again to plan with offload");
     const std::vector<CheckpointObstacle>& obstacles = model.index().obstaclesToOffload;
     if (!obstacles.empty() && std::ranges::find(obstacles, CheckpointObstacle::none) == obstacles.end())
-        return badInput("no module of the step can be offloaded, since "
-                        + std::string(obstacleText(obstacles.front())) + ": plan without offload");
+        return badInput("no module of the step can be offloaded, since " + std::string(obstacleText(obstacles.front()))
+                        + ": plan without offload");
     return {};
 }
 
@@ -269,8 +269,8 @@ Result<PlanAnswer> StepPlanner::Model::solve(const PlanRequest& request, const s
     if (!answer.fits()) {
         ASSIGN_OR_RETURN(answer.plan.reason, whyInfeasible(answer.plan, *options, request, stop));
         if (request.offload && request.hostMemory == 0)
-            answer.plan.reason += " With offload" + std::string(request.recompute ? "" : " alone") + ", plans exist from " + formatBytes(least)
-                + " on.";
+            answer.plan.reason += " With offload" + std::string(request.recompute ? "" : " alone")
+                + ", plans exist from " + formatBytes(least) + " on.";
         else if (request.offload)
             answer.plan.reason
                 += " No plan with at most " + formatBytes(request.hostMemory) + " of pinned host memory was found.";

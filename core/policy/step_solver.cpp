@@ -411,8 +411,8 @@ Result<StepSolver::OffloadProblem> StepSolver::makeOffloadProblem(const std::sto
             const LocalEffect& effect = problem.rows.effectOf({arc, option});
             if (problem.copies.isChain
                 && (effect.movedBytes > 0 || where.last == static_cast<int>(problem.rows.positions())))
-                ofArc[option] = problem.schedule.ownOf(problem.rows.planOf({{{arc, option}, 1.0}}),
-                                                       problem.rows.moduleOf(arc));
+                ofArc[option]
+                    = problem.schedule.ownOf(problem.rows.planOf({{{arc, option}, 1.0}}), problem.rows.moduleOf(arc));
             problem.copies.setTimes(ofArc[option], problem.rows, {arc, option}, problem.schedule);
         }
     }

@@ -31,7 +31,8 @@ Status memoryAgrees(const LevelComparison& memory, const std::string& where)
 {
     if (memory.timelinesAgree())
         return {};
-    return Error{ErrorKind::internal, "executed memory differs from the predicted memory" + where + ": " + memory.firstDifference};
+    return Error{ErrorKind::internal,
+                 "executed memory differs from the predicted memory" + where + ": " + memory.firstDifference};
 }
 
 /// Returns where the executed step does not save and repeat what the plan says.

@@ -503,9 +503,10 @@ Result<StepTracePtr> StepRecording::finish()
     for (const auto& [call, storage] : heldArguments_.held())
         builder_.addArgument(call, storage);
     if (opsOfOtherThreads_ > 0)
-        builder_.info.remarks.push_back("another thread than the step's ran ops (" + std::to_string(opsOfOtherThreads_)
-                                        + " or more): the memory counts, but the step has no times of these ops, and "
-                                          "no plan recomputes these ops");
+        builder_.info.remarks.push_back(
+            "another thread than the step's ran ops (" + std::to_string(opsOfOtherThreads_)
+            + " or more): the memory counts, but the step has neither times nor a plan of such "
+              "ops");
     return builder_.finish();
 }
 

@@ -331,7 +331,8 @@ std::string frontierTable(const std::vector<FrontierPoint>& points, double stepM
     const bool moves = movesAny(points);
     std::vector<Rows::Column> columns{{"Peak", true}, {"Recomputation", true}};
     if (moves)
-        columns.insert(columns.end(), {{"Waits for copies", true}, {"To the host", true}, {"Pinned host memory", true}});
+        columns.insert(columns.end(),
+                       {{"Waits for copies", true}, {"To the host", true}, {"Pinned host memory", true}});
     columns.insert(columns.end(), {{"Of forward and backward", true}, {"A better plan saves at most", true}});
     Rows rows(columns);
     for (const FrontierPoint& point : points) {

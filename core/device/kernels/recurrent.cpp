@@ -137,7 +137,7 @@ cudnnRnn(const Tensor& input, TensorList weights, std::int64_t, const OptionalTe
     Tensor output = emptyTensor(sequence.outputSizes, input.scalar_type());
     const Tensor hy = emptyTensor({layers * directions, sequence.batch, out}, hx.scalar_type());
     const Tensor cy = hasTensor(cx) ? emptyTensor({layers * directions, sequence.batch, hidden}, cx->scalar_type())
-                                : emptyTensor({0}, hx.scalar_type());
+                                    : emptyTensor({0}, hx.scalar_type());
     Tensor buffer;
     if (hasTensor(weightBuffer))
         buffer = *weightBuffer;
