@@ -414,7 +414,7 @@ QString solverLine(const Session& session)
     if (!session.answer())
         return tr("Solving …");
     const Plan& plan = session.answer()->plan;
-    const QString time = msText(plan.solveMs);
+    const QString time = plan.solveMs < 1000 ? msText(plan.solveMs) : tookText(plan.solveMs);
     switch (plan.status) {
     case PlanStatus::optimal:
         return tr("Proven optimal in %1").arg(time);
