@@ -16,7 +16,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
+#include <stop_token>
 #include <string>
+#include <thread>
 
 using namespace headroom;
 using ::testing::ElementsAre;
@@ -723,6 +726,32 @@ TEST(OffloadPlan, WithoutRecomputationOnlyMovesTensors)
     EXPECT_GT(pinned.plan.recomputeMs, 0);
     for (const CheckpointRegion& region : pinned.regions)
         EXPECT_NE(region.offload.has_value(), trace->moduleFqn(region.module) == named);
+}
+
+TEST(OffloadPlan, AStopIsNoErrorAndHoldsUpNoOtherSearch)
+{
+    const StepPlanner planner = *StepPlanner::create(recorded());
+    PlanRequest request;
+    request.budget = planner.recorded()->peak - 1;
+    ASSERT_TRUE(planner.solve(request)); // measures the options that recompute
+    request.offload = true;
+    std::stop_source stop;
+    std::optional<PlanAnswer> first, second;
+    {
+        const std::jthread stopped([&] { first = *planner.solve(request, stop.get_token()); });
+        const std::jthread other([&] { second = *planner.solve(request); });
+        stop.request_stop();
+    }
+    EXPECT_EQ(first->plan.status, PlanStatus::stopped);
+    EXPECT_TRUE(second->fits());
+    const StepPlanner another = *StepPlanner::create(recorded());
+    request.offload = false;
+    ASSERT_TRUE(another.solve(request));
+    request.offload = true;
+    EXPECT_EQ(another.solve(request, stop.get_token())->plan.status, PlanStatus::stopped);
+    const Result<std::vector<FrontierPoint>> frontier = another.frontier(request, 5, stop.get_token());
+    ASSERT_TRUE(frontier) << frontier.error().message;
+    EXPECT_TRUE(another.solve(request)->fits());
 }
 
 TEST(OffloadPlan, PinsOffloadAModule)
