@@ -303,9 +303,7 @@ Result<Bytes> hostMemoryOf(const OffloadArguments& arguments)
     if (!host)
         return badInput("--host-memory " + host.error().message);
     if (*host == 0)
-        return badInput("--host-memory " + arguments.hostMemory
-                        + ": expected at least 1 B; nothing goes to the host "
-                          "without --offload");
+        return badInput("--host-memory " + arguments.hostMemory + ": expected at least 1 B");
     return host;
 }
 
@@ -376,8 +374,7 @@ Result<PlanRequest> planRequest(const PlanArguments& arguments)
     request.offload = arguments.toHost.offload;
     request.recompute = !arguments.noRecompute;
     ASSIGN_OR_RETURN(request.hostMemory, hostMemoryOf(arguments.toHost));
-    const bool pinned = std::ranges::any_of(request.pins, [](const auto& pin) { return pin.second == Pin::offload; });
-    if ((request.offload || pinned) && (!plansExactly(arguments) || request.worldSize > 1))
+    if (request.mayOffload() && (!plansExactly(arguments) || request.worldSize > 1))
         return badInput("--offload and --pin FQN=offload need a recorded step, planned to the byte: expected a step "
                         "file, and no --formulation piecewise or --world-size (record a rank of several GPUs with "
                         "--nproc-per-node)");

@@ -122,7 +122,7 @@ void print(const Frontier& frontier, bool exact, std::ostream& out)
     out << "Peaks count " << countedMemory(exact) << ".\n\n";
     std::vector<Table::Heading> columns{
         {"Peak", right}, {"Bytes", right}, {"Recompute ms", right}, {"Added to the step", right}, {"Gap ms", right}};
-    const bool moves = std::ranges::any_of(frontier.points, [](const FrontierPoint& p) { return p.movedBytes > 0; });
+    const bool moves = movesAny(frontier.points);
     if (moves)
         columns.insert(columns.begin() + 3, {{"To the host", right}, {"Exposed ms", right}});
     if (!frontier.verdicts.empty())

@@ -21,7 +21,7 @@ std::string axisNote(const StepTrace& trace)
 
 namespace {
 
-/// Of JSON.
+/// The value of `bound_by` in JSON.
 const char* boundBy(const StepClock& clock)
 {
     switch (clock.bound()) {

@@ -463,9 +463,7 @@ QString whyNoOffload(const Session& session)
 bool mayOffload(const Session& session)
 {
     const PlanRequest& request = session.request();
-    return request.offload
-        || (session.mode() == PlanMode::modules
-            && std::ranges::any_of(request.pins, [](const auto& pin) { return pin.second == Pin::offload; }));
+    return session.mode() == PlanMode::modules ? request.mayOffload() : request.offload; // pins are of modules
 }
 
 QString whyNoExport(const Session& session)

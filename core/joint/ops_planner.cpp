@@ -202,8 +202,10 @@ Bytes capOf(double fraction, Bytes standard)
     return static_cast<Bytes>(std::floor(fraction * static_cast<double>(standard) + 1e-3));
 }
 
-Error wrongFraction(double fraction)
+Status checkFraction(double fraction)
 {
+    if (fraction >= 0 && fraction <= 1)
+        return {};
     return badInput("the fraction of activation memory is " + std::to_string(fraction)
                     + ": expected a number from 0 (as little as possible is kept) to 1 (what torch.compile keeps by "
                       "default)");
@@ -244,8 +246,7 @@ Bytes OpsPlanner::recordedPeak() const noexcept
 
 Result<OpsPlan> OpsPlanner::plan(const OpsRequest& request) const
 {
-    if (!(request.fraction >= 0 && request.fraction <= 1))
-        return wrongFraction(request.fraction);
+    RETURN_IF_ERROR(checkFraction(request.fraction));
     if (!request.measuredMs.empty() && request.measuredMs.size() != shared_->graph.trace->ops.size())
         return badInput("the measured times are of " + std::to_string(request.measuredMs.size())
                         + " ops: expected a time for each of the step's "
@@ -454,8 +455,7 @@ Result<OpsPlan> OpsPlanner::planSaving(const std::vector<StorageId>& saved, doub
 {
     OpsRequest request;
     request.fraction = fraction;
-    if (!(fraction >= 0 && fraction <= 1))
-        return wrongFraction(fraction);
+    RETURN_IF_ERROR(checkFraction(fraction));
     const OpsCandidates planning(shared_->graph, shared_->cuts, shared_->scheduler, request);
     OpsPlan plan = shared_->finished(request, capOf(fraction, defaultSavedBytes()),
                                      planning.candidate(shared_->scheduler.of(shared_->graph.among(saved))));

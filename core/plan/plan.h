@@ -116,6 +116,8 @@ struct PlanRequest
     bool recompute = true; ///< false: only modules that are pinned to `recompute` are checkpointed
     Bytes hostMemory = 0; ///< most pinned host memory for offload; 0: any
 
+    bool mayOffload() const; ///< `offload`, or a pin `offload`
+
     bool operator==(const PlanRequest&) const = default;
 };
 

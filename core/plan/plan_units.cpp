@@ -244,6 +244,11 @@ Status checkWorldSize(const PlanRequest& request)
     return {};
 }
 
+bool PlanRequest::mayOffload() const
+{
+    return offload || std::ranges::any_of(pins, [](const auto& pin) { return pin.second == Pin::offload; });
+}
+
 Result<std::map<std::string, Pin>> parsePins(std::span<const std::string> texts)
 {
     std::map<std::string, Pin> pins;

@@ -134,6 +134,11 @@ std::vector<FrontierPoint> withoutWorse(std::vector<FrontierPoint> points)
     return lower;
 }
 
+bool movesAny(std::span<const FrontierPoint> points)
+{
+    return std::ranges::any_of(points, [](const FrontierPoint& point) { return point.movedBytes > 0; });
+}
+
 bool isComplete(std::span<const FrontierPoint> frontier)
 {
     for (std::size_t i = 0; i < frontier.size(); ++i)

@@ -15,7 +15,6 @@
 #include "core/trace/remarks.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <map>
 #include <mutex>
 
@@ -64,8 +63,7 @@ private:
     Result<StepSolverPtr> makeOptions(const PlanRequest& request, const std::stop_token& stop) const;
 
     mutable std::mutex mutex_;
-    mutable std::condition_variable_any made_;
-    mutable bool making_ = false;
+    mutable Turns turns_;
     mutable PlanRequest latestRequest_;
     mutable StepSolverPtr latestOptions_;
 };
@@ -73,28 +71,22 @@ private:
 Result<StepSolverPtr> StepPlanner::Model::options(const PlanRequest& request, const std::stop_token& stop) const
 {
     std::unique_lock lock(mutex_);
-    if (!made_.wait(lock, stop, [this] { return !making_; }))
+    if (!turns_.wait(lock, stop))
         return stoppedMeasuring();
     if (latestOptions_ != nullptr && haveSameOptions(latestRequest_, request))
         return latestOptions_;
-    making_ = true;
-    lock.unlock();
-    Result<StepSolverPtr> found = makeOptions(request, stop);
-    lock.lock();
-    making_ = false;
+    Result<StepSolverPtr> found = turns_.make(lock, [&] { return makeOptions(request, stop); });
     if (found) {
         latestRequest_ = request;
         latestOptions_ = *found;
     }
-    made_.notify_all();
     return found;
 }
 
 Result<StepSolverPtr> StepPlanner::Model::checkedOptions(const PlanRequest& request, const std::stop_token& stop) const
 {
     RETURN_IF_ERROR(plannable(*step.trace()));
-    if (request.offload
-        || std::ranges::any_of(request.pins, [](const auto& pin) { return pin.second == Pin::offload; }))
+    if (request.mayOffload())
         RETURN_IF_ERROR(offloadable(step));
     ASSIGN_OR_RETURN(StepSolverPtr found, options(request, stop));
     const Bytes pinned = found->minTimePlan().timeline->hostBytes;

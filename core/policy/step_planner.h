@@ -32,6 +32,8 @@ struct FrontierPoint
     double gapMs() const { return gap * costMs(); } ///< the most that a better plan saves
 };
 
+bool movesAny(std::span<const FrontierPoint> points); ///< whether a point sends bytes to the host
+
 /// Receives intermediate results of a frontier that is being computed: from end to end, with fewer points.
 using FrontierWatch = std::function<void(std::vector<FrontierPoint>)>;
 

@@ -366,15 +366,10 @@ Result<std::optional<PlanAnswer>> StepSolver::bestBelow(Bytes budget, double bel
 Result<const StepSolver::OffloadProblem*> StepSolver::offloadProblem(const std::stop_token& stop) const
 {
     std::unique_lock lock(mutex_);
-    if (!made_.wait(lock, stop, [this] { return !making_; }))
+    if (!turns_.wait(lock, stop))
         return stoppedMeasuring();
     if (!offload_) {
-        making_ = true;
-        lock.unlock();
-        Result<OffloadProblem> made = makeOffloadProblem(stop);
-        lock.lock();
-        making_ = false;
-        made_.notify_all();
+        Result<OffloadProblem> made = turns_.make(lock, [&] { return makeOffloadProblem(stop); });
         if (!made)
             return made.error();
         offload_.emplace(*std::move(made));

@@ -18,6 +18,45 @@
 
 namespace headroom {
 
+/// Lets one thread at a time make what several threads need. All calls hold the same mutex.
+class Turns
+{
+public:
+    /// Waits while another thread makes something. Returns false after a stop request.
+    bool wait(std::unique_lock<std::mutex>& lock, const std::stop_token& stop)
+    {
+        return ended_.wait(lock, stop, [this] { return !making_; });
+    }
+    /// Calls `make` without the mutex, and returns what `make` returns.
+    template <class Make>
+    auto make(std::unique_lock<std::mutex>& lock, const Make& make)
+    {
+        struct Turn
+        {
+            Turns& turns;
+            std::unique_lock<std::mutex>& lock;
+            Turn(Turns& ofAll, std::unique_lock<std::mutex>& held)
+                : turns(ofAll)
+                , lock(held)
+            {
+                turns.making_ = true;
+                lock.unlock();
+            }
+            ~Turn()
+            {
+                lock.lock();
+                turns.making_ = false;
+                turns.ended_.notify_all();
+            }
+        } const turn(*this, lock);
+        return make();
+    }
+
+private:
+    std::condition_variable_any ended_;
+    bool making_ = false;
+};
+
 /// Solves one request at any budget: holds the tables of its options, and the plans at both ends of the frontier. Every
 /// plan that it returns was predicted on the step: regions, timeline and the search's figures of a PlanAnswer, which
 /// answerTo() completes. Immutable; any thread may call it.
@@ -100,8 +139,7 @@ private:
     PlanAnswer minTimePlan_;
     bool isNoChain_ = false; ///< the plan that recomputes all parts is leaner than those of the tables
     mutable std::mutex mutex_;
-    mutable std::condition_variable_any made_; ///< with mutex_: making_ has ended
-    mutable bool making_ = false; ///< a thread makes offload_
+    mutable Turns turns_; ///< of offload_
     mutable std::optional<RowProblem> rows_;
     mutable std::optional<OffloadProblem> offload_;
 };

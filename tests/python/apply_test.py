@@ -446,15 +446,20 @@ class Checkpointing(ApplyTest):
             self.assertTrue(torch.equal(expected, got))
         apply(net, self.written(policy_of(net, ["layers.0"])))  # and can have another
 
-    def test_copies_checkpoint_themselves_and_pickles_do_not(self):
-        net = model()
-        apply(net, self.written(policy_of(net, ["layers.0"])))
-        step(net)
+    def copied(self, net):
+        """A copy that runs on parameters of its own, which are 0."""
         other = copy.deepcopy(net)
         with torch.no_grad():
             for parameter in other.parameters():
                 parameter.zero_()
         self.assertEqual(other(batch()).abs().sum().item(), 0, "a copy runs on its own parameters")
+        return other
+
+    def test_copies_checkpoint_themselves_and_pickles_do_not(self):
+        net = model()
+        apply(net, self.written(policy_of(net, ["layers.0"])))
+        step(net)
+        other = self.copied(net)
         self.assertIn("forward", other.layers[0].__dict__)
         self.assertEqual(net.state_dict().keys(), model().state_dict().keys())
         again = pickle.loads(pickle.dumps(net))
@@ -471,11 +476,7 @@ class Checkpointing(ApplyTest):
             layer.forward = functools.partial(run, layer)
         apply(net, self.written(policy_of(net, ["layers.0"])))
         step(net)
-        other = copy.deepcopy(net)
-        with torch.no_grad():
-            for parameter in other.parameters():
-                parameter.zero_()
-        self.assertEqual(other(batch()).abs().sum().item(), 0, "a copy runs on its own parameters")
+        other = self.copied(net)
         remove(other)
         self.assertIs(other.layers[0].forward.args[0], other.layers[0])
         self.assertIsNotNone(region_of(net.layers[0]))

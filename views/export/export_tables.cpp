@@ -135,8 +135,7 @@ std::string peakCsv(const StepTrace& trace, const Timeline& timeline, std::size_
 
 std::string frontierCsv(const FrontierExport& data)
 {
-    const bool moves
-        = std::ranges::any_of(data.points, [](const FrontierPoint& point) { return point.movedBytes > 0; });
+    const bool moves = movesAny(data.points);
     std::string text = "peak_bytes,recompute_ms,gap";
     text += data.stepMs > 0 ? ",share_of_step" : "";
     text += moves ? ",exposed_ms,moved_bytes,host_bytes\n" : "\n";

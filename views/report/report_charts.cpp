@@ -303,11 +303,6 @@ std::string staircase(const std::vector<FrontierPoint>& points, const Plane& pla
     return stretched("<path class=\"curve\" d=\"" + path + "\"/>");
 }
 
-bool movesAny(const std::vector<FrontierPoint>& points)
-{
-    return std::ranges::any_of(points, [](const FrontierPoint& point) { return point.movedBytes > 0; });
-}
-
 std::string pointText(const FrontierPoint& point, double stepMs)
 {
     return bytesOf(point.peak) + ": " + msOf(point.recomputeMs) + " of recomputation"

@@ -71,12 +71,6 @@ class OffloadedModule(PlannedModule):
         watch.at(f"at the end of module {self.policy.fqn}", held.end)
         return result
 
-    def remove_from(self, module):
-        is_original = super().remove_from(module)
-        if is_original:
-            self.offloads.cards.clear()  # host memory; calls on the way to their backward keep the cards
-        return is_original
-
     def backward_begins(self):
         self.unpacked = True
         self.applied.watch.at(f"in backward, at the begin of module {self.policy.fqn}", self.policy.held.recompute)

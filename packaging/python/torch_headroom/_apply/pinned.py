@@ -22,7 +22,6 @@ class Cuda:
     def pinned(nbytes):
         return torch.empty(nbytes, dtype=torch.uint8, device="cpu", pin_memory=True)
 
-
     @staticmethod
     def used_by(storage, stream):
         """Tells the caching allocator that a stream uses a storage of another stream."""
@@ -52,7 +51,7 @@ class Card:
 
     def wait(self, event, waited=()):
         """Lets all streams that compute() has returned wait for the event, but not those that have waited."""
-        for stream in self._computes.values():
+        for stream in tuple(self._computes.values()):  # a thread of backward may add another
             if stream not in waited:
                 stream.wait_event(event)
 

@@ -61,11 +61,11 @@ class PlannedModule:
         module.forward = Forward(self, module, module.__dict__.get("forward"))
 
     def remove_from(self, module):
-        """`module` may be a copy. Returns whether the policy was removed from the original."""
-        is_original = self._module() is module
-        self.removed = self.removed or is_original
+        """`module` may be a copy."""
+        if self._module() is module:
+            self.removed = True
+            self.applied.offloads.cards.clear()  # host memory; calls on the way to their backward keep the cards
         self.take_off(module)
-        return is_original
 
     def take_off(self, module):
         replaced = module.forward.replaced
@@ -169,12 +169,6 @@ class Region(PlannedModule):
         elif call.number is not None:
             self.applied.offloads.leave(call.number)
         return result
-
-    def remove_from(self, module):
-        is_original = super().remove_from(module)
-        if is_original and self.policy.hosted:
-            self.applied.offloads.cards.clear()  # host memory; calls on the way to their backward keep the cards
-        return is_original
 
     def refuse_own_checkpoint(self, hook):
         """Refuses a module that checkpoints a part of itself; `hook` is the pack_hook() of the module's own checkpoint.

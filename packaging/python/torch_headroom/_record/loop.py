@@ -88,7 +88,7 @@ class ScriptLoop(Loop):
         self._stepped = weakref.WeakKeyDictionary()  # optimizer -> number of steps in this step
         self._cleared = weakref.WeakSet()
         self._unused = weakref.WeakSet()
-        remarks.add_source(remarks.OPTIMIZERS, self._missing)
+        remarks.add_source(remarks.OPTIMIZERS, self._left_out)
         self._out_of_memory = 0  # number of OutOfMemoryErrors so far, without those since the step began
         self._batch = 0  # samples of the running step
         self._model = lambda: None  # weak reference to the module whose call began the running step
@@ -225,12 +225,11 @@ class ScriptLoop(Loop):
             self._end()
             self._begin()
 
-    def _missing(self):
+    def _left_out(self):
         """Returns remarks on optimizers without a part in the step."""
         names = ", ".join(sorted(type(optimizer).__name__ for optimizer in self._unused if optimizer not in self._stepped))
-        return [f"{names} made no step in the recorded step, as another optimizer made {self._STEPS_OF_ANOTHER} steps or "
-                "more before: the memory of the other optimizer's gradients and state may be missing; record a later step "
-                "with --steps N"] if names else []
+        return [f"{names} made no step in the recorded step, while another optimizer made {self._STEPS_OF_ANOTHER} steps "
+                f"or more: gradients and state of {names} may be missing; record a later step with --steps N"] if names else []
 
     def most_steps(self):
         """Returns how many steps of a training loop end the recording at most."""
@@ -289,8 +288,8 @@ class ScriptLoop(Loop):
         return True
 
     def _begin(self, arguments=()):
-        if self.has_finished:  # the script has caught Finished
-            raise Finished
+        if self.has_finished:  # the script has caught the exception
+            self._finish()
         self._early = not self._recorder.inventory.optimizers()
         self.awaits_forward = self._early
         self._stepped.clear()
@@ -314,13 +313,13 @@ class ScriptLoop(Loop):
                 self._finish()
 
     def _finish(self):
-        """Ends the script. From a thread of the script's own, the main thread gets a KeyboardInterrupt, which a wait for
-        the thread does not hold up."""
+        """Ends the script. If another thread trains, that thread ends, and the main thread gets a KeyboardInterrupt, also
+        while the main thread waits for the other."""
+        trains = threading.current_thread() is threading.main_thread()
+        if not trains and not self.has_finished:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
         self.has_finished = True
-        if threading.current_thread() is threading.main_thread():
-            raise Finished
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-        raise SystemExit
+        raise Finished if trains else SystemExit
 
     def _report(self, stage, done):
         self._done = done
