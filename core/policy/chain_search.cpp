@@ -3,6 +3,7 @@
 #include "core/policy/chain_search.h"
 
 #include "core/plan/chain_problem.h"
+#include "core/policy/chain_completions.h"
 
 #include <algorithm>
 #include <array>
@@ -28,6 +29,10 @@ constexpr std::size_t timesAtOnce = 64; ///< partial plans that are compared at 
 constexpr double nsPerComparison = 2; ///< work of a partial plan that is compared with another
 constexpr double nsPerNext = 60; ///< work of an option that is added to a partial plan
 constexpr double nsPerRow = 1.5; ///< the same for each memory constraint
+constexpr float bucketUnits = 0.5F; ///< least width of a bucket of memory
+constexpr std::size_t bucketTimes = 16; ///< most buckets, in times of the width
+constexpr std::size_t mostBuckets = 2048;
+constexpr double nsPerBucket = 0.6; ///< work of an option in a bucket
 
 } // namespace
 
@@ -55,7 +60,8 @@ public:
         for (std::size_t arc = 0; arc < arcs_.size(); ++arc)
             addChoices(arc);
         findRest();
-        layers_.front().list.push_back({0, 0, copies_.before(), {}, 0});
+        addCompletions();
+        layers_.front().list.push_back({0, 0, 0, copies_.before(), {}, 0});
         layers_.front().units.assign(rows_, 0);
     }
 
@@ -113,6 +119,7 @@ private:
     {
         double ms = 0; ///< recomputation
         double reduced = 0; ///< reduced costs
+        double least = 0; ///< reduced costs of all plans that begin so
         CopiesLeft copies;
         ArcOption option; ///< the last one
         std::size_t from = 0; ///< the partial plan before
@@ -271,6 +278,42 @@ private:
         }
     }
 
+    void addCompletions()
+    {
+        std::vector<ChainCompletions::Option> options;
+        for (std::size_t row = 0; row < rows_; ++row) {
+            if (prices_[row] <= 0)
+                continue;
+            options.clear();
+            for (std::size_t arc = 0; arc < arcs_.size(); ++arc)
+                for (std::size_t number = 0; number < choices_[arc].list.size(); ++number)
+                    options.push_back({at(arcs_[arc].first), at(arcs_[arc].last),
+                                       static_cast<float>(choices_[arc].list[number].reduced),
+                                       choices_[arc].units[number * rows_ + row]});
+            ChainCompletions::Buckets buckets;
+            for (std::size_t position = 0; position < positions_; ++position)
+                if (leastUnits_[position][row] <= mostUnits_[position][row]) { // some options lead to the end
+                    buckets.begin = std::min(buckets.begin, leastUnits_[position][row]);
+                    buckets.end = std::max(buckets.end, mostUnits_[position][row]);
+                }
+            const auto most = static_cast<float>(std::min(mostBuckets, bucketTimes * width_));
+            buckets.width = std::max(bucketUnits, (buckets.end - buckets.begin) / most);
+            completions_.emplace_back(
+                row,
+                ChainCompletions(options, positions_, buckets, static_cast<float>(prices_[row]), 2 * unitTolerance));
+            SearchLimit::count(static_cast<double>(options.size() * completions_.back().second.size()), nsPerBucket);
+        }
+    }
+
+    /// The least reduced costs of the parts from a position on, after a partial plan that takes `units`.
+    double leastReduced(std::size_t position, const std::vector<float>& units) const
+    {
+        double least = leastReduced_[position];
+        for (const auto& [row, completions] : completions_)
+            least = std::max(least, completions.least(position, left_[row] - units[row]) - msTolerance);
+        return least;
+    }
+
     /// Adds each option of an arc to each partial plan, as long as time is left.
     void goOn(std::size_t arc)
     {
@@ -295,8 +338,9 @@ private:
                     units[row] = taken[row] + more[row];
                 if (!areWithin(units.data(), most.data(), unitTolerance))
                     continue;
-                const PartialPlan next = nextOf(before, from, arc, choices.list[number], units, least);
-                if (next.reduced + leastReduced_[last] >= mostReduced_
+                PartialPlan next = nextOf(before, from, arc, choices.list[number], units, least);
+                next.least = next.reduced + leastReduced(last, units);
+                if (next.least >= mostReduced_
                     || next.ms + leastMs_[last] + (last == positions_ ? next.copies.exposedMs() : 0) >= belowMs_)
                     continue;
                 append(layers_[last], next, units.data());
@@ -312,6 +356,7 @@ private:
     {
         PartialPlan next{before.ms + choice.ms,
                          before.reduced + choice.reduced,
+                         0,
                          copies_.after(before.copies, arcs_[arc], choice.times),
                          {arc, choice.option},
                          from};
@@ -338,7 +383,7 @@ private:
     {
         std::vector<std::pair<double, std::size_t>> order;
         for (std::size_t number = 0; number < layer.list.size(); ++number)
-            order.emplace_back(layer.list[number].reduced, number);
+            order.emplace_back(layer.list[number].least, number);
         std::ranges::sort(order);
         layer = isRelaxed_ ? merged(layer, order) : quickest(layer, order);
     }
@@ -468,6 +513,7 @@ private:
     std::vector<Choices> choices_; ///< by arc
     std::vector<double> leastMs_, leastReduced_; ///< by position
     std::vector<std::vector<float>> leastUnits_, mostUnits_; ///< by position, by row
+    std::vector<std::pair<std::size_t, ChainCompletions>> completions_; ///< by memory constraint with a price
     std::vector<Layer> layers_; ///< by position
 };
 

@@ -26,10 +26,11 @@ class CopySchedule::Search
 {
 public:
     Search(const CopySchedule& schedule, const CheckpointPlan& plan, const PlanMemory& memory, Bytes budget,
-           std::span<const RecomputedParts> recomputed)
+           std::span<const RecomputedParts> recomputed, double idleMs)
         : link_(schedule.link_)
         , memory_(memory)
         , budget_(budget)
+        , idleMs_(idleMs)
     {
         const std::vector<double>& gpuMs = schedule.times_->gpuMs;
         for (const CheckpointRegion& region : plan) {
@@ -156,11 +157,11 @@ private:
             while (!here.empty()) {
                 const auto [first, endMs] = here.front();
                 Numbered& leaving = calls_[first];
-                if (endMs > own.endMs + waited) {
+                if (endMs > own.endMs + idleMs_ + waited) {
                     if (bytes <= most && leaving.call->firstUnpack > next)
                         break;
-                    exposedMs_ += endMs - own.endMs - waited;
-                    waited = endMs - own.endMs;
+                    exposedMs_ += endMs - own.endMs - idleMs_ - waited;
+                    waited = endMs - own.endMs - idleMs_;
                 }
                 leaving.wait = static_cast<int>(number - first);
                 bytes -= static_cast<double>(leaving.bytes);
@@ -312,17 +313,18 @@ private:
     HostLink link_;
     const PlanMemory& memory_;
     Bytes budget_;
+    double idleMs_;
     std::vector<Numbered> calls_;
     std::vector<double> room_; ///< by moment: bytes that may be back early until the next moment
     double exposedMs_ = 0;
 };
 
 CopySchedule::Found CopySchedule::find(CheckpointPlan plan, const PlanMemory& memory, Bytes budget,
-                                       std::span<const RecomputedParts> recomputed) const
+                                       std::span<const RecomputedParts> recomputed, double idleMs) const
 {
     Found found{withCounted(std::move(plan)), 0};
     SearchLimit::count(static_cast<double>(found.plan.size()), nsPerRegion);
-    found.exposedMs = Search(*this, found.plan, memory, budget, recomputed).run(found.plan);
+    found.exposedMs = Search(*this, found.plan, memory, budget, recomputed, idleMs).run(found.plan);
     return found;
 }
 

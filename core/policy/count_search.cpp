@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/policy/count_search.h"
-
 #include "core/plan/chain_problem.h"
 #include "core/plan/small_milp.h"
+#include "core/policy/chain_search.h"
 
 #include <boost/container_hash/hash.hpp>
 

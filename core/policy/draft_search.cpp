@@ -131,7 +131,8 @@ DraftSearch::Timed DraftSearch::timed(const Draft& draft) const
     Timed own{problem_.planOf(draft.options), ms, draft.excess};
     if (!moves)
         return own;
-    CopySchedule::Found found = schedule_.find(std::move(own.plan), draft.memory, budget_, again);
+    const double idleMs = copies_.waitMs(schedule_.copiesOf(own.plan));
+    CopySchedule::Found found = schedule_.find(std::move(own.plan), draft.memory, budget_, again, idleMs);
     return {std::move(found.plan), ms + found.exposedMs, draft.excess};
 }
 

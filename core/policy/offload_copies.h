@@ -160,9 +160,10 @@ public:
         double ms = 0;
     };
     /// `memory` is what the plan takes, all offloaded tensors away as long as possible. `recomputed` covers the
-    /// chain in sequence: each begins at the `last` of the one before.
+    /// chain in sequence: each begins at the `last` of the one before. `idleMs`: how long the GPU waits for the CPU in
+    /// the forward (CopyLimits::waitMs); copies to the host go on.
     Found find(CheckpointPlan plan, const PlanMemory& memory, Bytes budget,
-               std::span<const RecomputedParts> recomputed) const;
+               std::span<const RecomputedParts> recomputed, double idleMs) const;
 
     /// Events: the begin of each copy to the host in the first micro-batch, ascending.
     std::vector<std::uint32_t> copiesOf(const CheckpointPlan& plan) const;

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/base/try.h"
 #include "core/policy/chain_search.h"
-#include "core/policy/count_search.h"
 #include "core/policy/draft_search.h"
 #include "core/policy/step_solver.h"
 #include "core/predict/regions.h"

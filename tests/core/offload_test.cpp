@@ -4,6 +4,7 @@
 // Saved tensors that go to host memory: when the bytes leave the device and come back, what moves at all, what the
 // copies take, and what a policy says of all that.
 
+#include "core/cost/step_times.h"
 #include "core/policy/policy_maker.h"
 #include "core/policy/step_planner.h"
 #include "core/predict/regions.h"
@@ -636,6 +637,19 @@ TEST(OffloadPlan, IsFoundBesideACheckpointOfAWholeStack)
         offloaded += found->plan.offload.moved > 0 ? 1 : 0;
     }
     EXPECT_GT(offloaded, 0);
+}
+
+TEST(OffloadPlan, IsProvenWhereLargeOptionsLeaveMemoryUnused)
+{
+    // The linear relaxation fills the budget to the byte, and its bound is a third below the best plan.
+    const StepPlanner planner = *StepPlanner::create(withTimes(recorded("t5_3L_h100"), {})->step);
+    PlanRequest request;
+    request.offload = true;
+    const Bytes least = leastBudget(planner, true);
+    request.budget = least + static_cast<Bytes>(0.275 * static_cast<double>(planner.recorded()->peak - least));
+    const PlanAnswer found = *planner.solve(request, {}, 100);
+    EXPECT_GT(found.plan.costMs(), 0);
+    EXPECT_LE(found.plan.gap, 0.02);
 }
 
 TEST(OffloadPlan, IsFoundAtEveryBudgetFromTheLeastOn)

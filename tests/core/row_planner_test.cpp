@@ -4,8 +4,8 @@
 // Plans of steps that are no chain, against predictions of the whole step.
 #include "core/cost/op_issue.h"
 #include "core/cost/time_model.h"
+#include "core/policy/chain_completions.h"
 #include "core/policy/chain_search.h"
-#include "core/policy/count_search.h"
 #include "core/policy/policy_maker.h"
 #include "core/policy/row_planner.h"
 #include "core/policy/step_planner.h"
@@ -17,6 +17,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <random>
 #include <string>
@@ -280,6 +281,54 @@ TEST(ChainSearch, noPlanIsQuickerThanABoundAtAnyWidth)
     EXPECT_GT(found, 3);
     EXPECT_GT(better, 40);
     EXPECT_GT(counted, 40);
+}
+
+/// Adds what is left, and the cost, of all ways from a position to the end of a chain of three positions.
+void addWays(std::vector<std::pair<float, float>>& ways, const std::vector<ChainCompletions::Option>& options,
+             std::size_t position, float left, float cost)
+{
+    if (position == 3)
+        ways.emplace_back(left, cost);
+    for (const ChainCompletions::Option& option : options)
+        if (option.first == position)
+            addWays(ways, options, option.last, left - option.units, cost + option.cost);
+}
+
+TEST(ChainCompletions, noRestOfAPlanCostsLess)
+{
+    std::mt19937 random(3);
+    std::uniform_real_distribution<float> costs(0, 1), units(-9, 4), lefts(-30, 15);
+    constexpr float price = 0.1F, tolerance = 0.01F;
+    double lowered = 0;
+    int compared = 0;
+    for (int i = 0; i < 40; ++i) {
+        std::vector<ChainCompletions::Option> options;
+        for (const auto& [first, last] : {std::pair(0, 1), {0, 2}, {1, 2}, {2, 3}})
+            for (int number = 0; number < 6; ++number)
+                options.push_back({at(first), at(last), costs(random), units(random)});
+        for (const float width : {0.05F, 1.0F}) {
+            const ChainCompletions completions(options, 3, {-27, 12, width}, price, tolerance);
+            for (int state = 0; state < 50; ++state) {
+                const std::size_t position = random() % 4;
+                const float left = std::clamp(lefts(random), -9.0F * static_cast<float>(3 - position),
+                                              4.0F * static_cast<float>(3 - position));
+                std::vector<std::pair<float, float>> ways;
+                addWays(ways, options, position, left, 0);
+                float least = std::numeric_limits<float>::infinity();
+                for (const auto& [unused, cost] : ways)
+                    if (unused >= -tolerance)
+                        least = std::min(least, cost + price * std::max(0.0F, unused));
+                const float found = completions.least(position, left);
+                EXPECT_LE(found, least + 1e-5F);
+                if (width < 0.1F && least < 1e9F) {
+                    lowered += least - found;
+                    ++compared;
+                }
+            }
+        }
+    }
+    EXPECT_GT(compared, 500);
+    EXPECT_LT(lowered / compared, 0.03);
 }
 
 // Without waits for copies and recomputation, a plan is later than the recorded step at most by its idle time.
