@@ -585,6 +585,13 @@ class Again(base.ApplyTest):
 
         self.assertEqualTensors(outer(self.put_on(stack(Dropped))), outer(stack(Dropped)))
 
+        def tangents(net):
+            with torch.autograd.forward_ad.dual_level():
+                result = net(torch.autograd.forward_ad.make_dual(inputs(), torch.ones_like(inputs())))
+                return [torch.autograd.forward_ad.unpack_dual(result).tangent.detach()]
+
+        self.assertEqualTensors(tangents(self.put_on(stack(Dropped))), tangents(stack(Dropped)))
+
     def test_what_hooks_store_is_that_of_the_forward(self):
         stored, made = {}, []
         net = self.put_on(stack(lambda: nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8))))

@@ -482,6 +482,34 @@ class Checkpointing(ApplyTest):
         self.assertIsNotNone(region_of(net.layers[0]))
         self.assertFalse(region_of(net.layers[0]).removed)
 
+    def test_shallow_copies(self):
+        """A shallow copy has the attributes of the module, `forward` included, and may get other parameters."""
+        net = model()
+        apply(net, self.written(policy_of(net, ["layers.0"])))
+        step(net)
+        other = copy.copy(net.layers[0])
+        other._modules = {name: copy.deepcopy(child) for name, child in other._modules.items()}
+        with torch.no_grad():
+            for parameter in other.parameters():
+                parameter.mul_(2)
+        plain = copy.copy(other)
+        del plain.forward
+        (expected, ran), (got, again) = step(plain), step(other)
+        for should, found in zip(expected, got):
+            self.assertTrue(torch.equal(should, found))
+        self.assertGreater(again["aten.gelu.default"], ran["aten.gelu.default"], "a shallow copy checkpoints itself")
+        self.assertIsNotNone(region_of(net.layers[0]))
+
+    def test_replicas_of_data_parallel(self):
+        """A replica has no parameters, only tensors: what DataParallel makes of a model with a policy is refused."""
+        net = model()
+        apply(net, self.written(policy_of(net, ["layers.0"])))
+        step(net)
+        replica = net.layers[0]._replicate_for_data_parallel()
+        with self.assertRaisesRegex(PolicyError, "module Net.layers.0: DataParallel is not supported"):
+            replica(batch())
+        self.assertIsNone(region_of(net.layers[0]))
+
     def test_copies_and_models_are_freed_without_the_garbage_collector(self):
         def freed(drop):
             """Returns what of all that `drop` names is still there when `drop` has returned."""

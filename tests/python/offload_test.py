@@ -360,8 +360,15 @@ class Values(OnTheCpu):
             for name, gradient in torch.func.grad(loss)(dict(net.named_parameters())).items():
                 net.get_parameter(name).grad = gradient
 
+        def tangents(net):
+            net.eval()
+            with torch.autograd.forward_ad.dual_level():
+                result = net(torch.autograd.forward_ad.make_dual(batch(), torch.ones_like(batch())))
+                return [torch.autograd.forward_ad.unpack_dual(result).tangent.detach()]
+
         plain, net = gradients(model(), step), self.applied(model(), "0")
         self.assertEqualToTheBit(plain, gradients(net, step))
+        self.assertEqualToTheBit(tangents(model()), tangents(net))
         self.assertFalse(Late.copied)
 
     def test_storages_on_the_device_stay_there(self):

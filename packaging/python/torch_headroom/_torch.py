@@ -225,8 +225,9 @@ def in_backward():
 
 
 def in_transform():
-    """Returns whether vmap or torch.func.grad is active: tensors are wrappers inside, and run other operators."""
-    return torch._C._functorch.maybe_current_level() is not None
+    """Returns whether vmap, torch.func.grad or forward-mode differentiation is active: tensors are wrappers or have
+    tangents inside, and run other operators."""
+    return torch._C._functorch.maybe_current_level() is not None or torch.autograd.forward_ad._current_level >= 0
 
 
 def saved_tensor_hooks():

@@ -391,7 +391,8 @@ def _cast(tensor):
 class Forward:
     """The forward of a module under a policy: `region` runs in place of the module's own. The module holds this object,
     so this object does not hold the module: a module, or a copy, is freed with the last reference of the program. Like a
-    bound method, a copy belongs to the module's copy. Pickles are forwards without the policy."""
+    bound method, a copy belongs to the module's copy; a shallow copy of the module (copy.copy) gets an object of its own
+    at the first call. Pickles are forwards without the policy."""
 
     def __init__(self, region, module, replaced=None):
         """`replaced`: another patch of the instance, which then runs inside."""
@@ -401,6 +402,14 @@ class Forward:
 
     def __call__(self, *args, **kwargs):
         module = self._module()
+        if not torch.compiler.is_compiling():
+            caller = sys._getframe(1).f_locals.get("self")  # in torch.nn.Module: the called module
+            if isinstance(caller, torch.nn.Module) and caller is not module and caller.__dict__.get("forward") is self:
+                if "_is_replica" in caller.__dict__:
+                    self.region.refuse("DataParallel is not supported: use fully_shard (FSDP2) or "
+                                       "DistributedDataParallel, or none")
+                caller.forward = Forward(self.region, caller, self.replaced)
+                return caller.forward(*args, **kwargs)
         if module is None:
             raise ReferenceError(f"module {self.region.policy.fqn} is gone, and only the forward is left: keep the module, "
                                  "too")
