@@ -380,6 +380,26 @@ class Checkpointing(ApplyTest):
                 net(torch.ones(2, 4))
             net(torch.ones(2, 4)).sum().backward()  # without the policy
 
+    def test_a_forward_that_the_program_replaces(self):
+        """The policy is refused if the new forward does not call the policy's, as of kernels that are put on instances."""
+        for wraps in (False, True):
+            with self.subTest(wraps=wraps):
+                net = model()
+                apply(net, self.written(policy_of(net, ["layers.0"])))
+                inner = net.layers[0].forward if wraps else functools.partial(type(net.layers[0]).forward, net.layers[0])
+                net.layers[0].forward = lambda *args, inner=inner, **named: inner(*args, **named)
+                optimizer = torch.optim.SGD(net.parameters())
+                counts = step(net)[1]
+                self.assertEqual(counts["aten.gelu.default"], 4 if wraps else 3)
+                if wraps:
+                    optimizer.step()
+                    remove(net)
+                    self.assertEqual(step(net)[1]["aten.gelu.default"], 3)
+                else:
+                    with self.assertRaisesRegex(PolicyError, "module Net.layers.0: the program has replaced the module's "
+                                                             r"forward since torch_headroom.apply\(\)"):
+                        optimizer.step()
+
     def test_a_module_without_successor_is_one_of_another_stage(self):
         net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
         document = policy_of(model(), [])

@@ -55,10 +55,13 @@ def apply(model: torch.nn.Module, policy, object: str | None = None) -> torch.nn
 
 def remove(model: torch.nn.Module) -> torch.nn.Module:
     """Removes a policy from a model, if the model has a policy. Returns `model`."""
-    for module in _unwrapped(model).modules():
+    inside = list(_unwrapped(model).modules())
+    for module in inside:
         region = region_of(module)
         if region is not None:
             region.remove_from(module)
+    for applied in list(_all):
+        applied.end_on(inside)
     return model
 
 
@@ -151,14 +154,30 @@ class _Applied:
     def is_of(self, document):
         return os.path.abspath(self.document.source) == os.path.abspath(document.source)
 
+    def check_forwards(self):
+        """Refuses the policy if the program has assigned another forward to a module, and the policy's forward never
+        ran: the new forward does not call the policy's."""
+        for known, region in self._regions:
+            module = known()
+            if module is not None and region_of(module) is not region and not (region.ran or region.removed):
+                region.refuse("the program has replaced the module's forward since torch_headroom.apply(): apply the "
+                              "policy after that")
+
+    def end_on(self, modules):
+        """Ends the policy where a forward of the program calls the policy's."""
+        inside = set(map(id, modules))
+        for known, region in self._regions:
+            region.removed = region.removed or id(known()) in inside
+
     def is_on(self):
-        lost = any(known() is None and not region.removed for known, region in self._regions)  # replaced, or the end
-        return bool(self._policed()) or (lost and self.root() is not None)
+        present = self.root() is not None
+        return any((present or known() is not None) and not region.removed for known, region in self._regions)
 
     def refuse(self, sentence):
         self._waits = False
         for module, region in self._policed():
             region.remove_from(module)
+        self.end_on(known() for known, _ in self._regions)
         raise PolicyError(f"{self.document.source}: {sentence}; the policy was removed from the model")
 
     def before_step(self, optimizer, args, kwargs):
@@ -172,6 +191,7 @@ class _Applied:
             return
         self._waits = False
         self.check_modules()
+        self.check_forwards()
         for _, region in self._regions:
             region.step_ends()
         self._warn_of_others()

@@ -403,16 +403,19 @@ class Forward:
     def __call__(self, *args, **kwargs):
         module = self._module()
         if not torch.compiler.is_compiling():
-            caller = sys._getframe(1).f_locals.get("self")  # in torch.nn.Module: the called module
-            if isinstance(caller, torch.nn.Module) and caller is not module and caller.__dict__.get("forward") is self:
-                if "_is_replica" in caller.__dict__:
+            called = _called_module(sys._getframe(1))
+            if called is not None and called is not module and called.__dict__.get("forward") is self:
+                if "_is_replica" in called.__dict__:
                     self.region.refuse("DataParallel is not supported: use fully_shard (FSDP2) or "
                                        "DistributedDataParallel, or none")
-                caller.forward = Forward(self.region, caller, self.replaced)
-                return caller.forward(*args, **kwargs)
+                called.forward = Forward(self.region, called, self.replaced)
+                return called.forward(*args, **kwargs)
+            self.region.ran = True
         if module is None:
             raise ReferenceError(f"module {self.region.policy.fqn} is gone, and only the forward is left: keep the module, "
                                  "too")
+        if self.region.is_removed_from(module):  # the program has wrapped this object
+            return self.region.forward_of(module, self.replaced)(*args, **kwargs)
         return self.region.run(module, args, kwargs, self.replaced)
 
     def __deepcopy__(self, memo):
@@ -420,6 +423,15 @@ class Forward:
 
     def __reduce__(self):
         return (getattr, (self._module(), "forward")) if self.replaced is None else (_itself, (self.replaced,))
+
+
+def _called_module(frame):
+    """Returns the module that is called, if `frame` is of a call in torch.nn.Module; None: of something else. Other
+    frames live longer, and would keep what `f_locals` returns."""
+    if frame.f_code.co_filename != torch.nn.modules.module.__file__:
+        return None
+    called = frame.f_locals.get("self")
+    return None if called is None or is_compiled(called) else called
 
 
 def _itself(value):

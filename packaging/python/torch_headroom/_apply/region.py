@@ -53,6 +53,7 @@ class PlannedModule:
         self.policy = policy
         self.checked = False  # a forward was as recorded
         self.settled = False  # checked, and watched for a whole step
+        self.ran = False  # outside of a graph
         self.removed = False
         self.difference = None  # sentence: how the last forward differs from the recording
         self._module = weakref.ref(module)
@@ -66,6 +67,9 @@ class PlannedModule:
             self.removed = True
             self.applied.offloads.cards.clear()  # host memory; calls on the way to their backward keep the cards
         self.take_off(module)
+
+    def is_removed_from(self, module):
+        return self.removed and self._module() is module  # copies keep the policy
 
     def take_off(self, module):
         replaced = module.forward.replaced
