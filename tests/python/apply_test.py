@@ -520,6 +520,14 @@ class Checkpointing(ApplyTest):
         self.assertGreater(again["aten.gelu.default"], ran["aten.gelu.default"], "a shallow copy checkpoints itself")
         self.assertIsNotNone(region_of(net.layers[0]))
 
+    def test_a_trace_has_no_checkpoint(self):
+        """As of SummaryWriter.add_graph(), with gradients."""
+        net = model().eval()
+        apply(net, self.written(policy_of(net, ["layers.0"])))
+        traced = torch.jit.trace(net, (batch(),))
+        self.assertTrue(torch.equal(traced(batch()), net(batch())))
+        self.assertEqual(step(net)[1]["aten.gelu.default"], 4)
+
     def test_replicas_of_data_parallel(self):
         """A replica has no parameters, only tensors: what DataParallel makes of a model with a policy is refused."""
         net = model()

@@ -414,7 +414,8 @@ class Forward:
         if module is None:
             raise ReferenceError(f"module {self.region.policy.fqn} is gone, and only the forward is left: keep the module, "
                                  "too")
-        if self.region.is_removed_from(module):  # the program has wrapped this object
+        # The program may have wrapped this object. A trace (SummaryWriter.add_graph) has no backward.
+        if self.region.is_removed_from(module) or torch.jit.is_tracing():
             return self.region.forward_of(module, self.replaced)(*args, **kwargs)
         return self.region.run(module, args, kwargs, self.replaced)
 
