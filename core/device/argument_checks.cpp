@@ -6,6 +6,8 @@
 #include "core/device/boxed_values.h"
 #include "core/device/simulated_state.h"
 
+#include <ATen/Context.h>
+#include <ATen/core/Reduction.h>
 #include <ATen/core/op_registration/adaption.h>
 #include <c10/util/Exception.h>
 
@@ -345,6 +347,57 @@ void requireMaskedDevice(const c10::OperatorHandle& op, const Stack& stack)
                 mask.device(), " and self on ", self.device());
 }
 
+/// A kernel of CUDA without a deterministic implementation, by the names in PyTorch's own tests of the alerts
+/// (test_nondeterministic_alert_* of test_torch.py).
+struct KernelOfChance
+{
+    const char* kernel;
+    bool (*applies)(const std::vector<c10::IValue>& arguments) = nullptr; ///< null: always
+};
+
+const std::unordered_map<std::string_view, KernelOfChance>& kernelsOfChance()
+{
+    using Arguments = std::vector<c10::IValue>;
+    constexpr auto isReduced = [](const Arguments& arguments) { return arguments[3].toInt() != at::Reduction::None; };
+    constexpr auto takesMost = [](const Arguments& arguments) { return arguments[7].toInt() == 2; };
+    constexpr auto isFloating = [](const Arguments& arguments) { return arguments[0].toTensor().is_floating_point(); };
+    constexpr auto hasWeights = [](const Arguments& arguments) { return arguments[1].isTensor(); };
+    static const auto* const kernels = new std::unordered_map<std::string_view, KernelOfChance>{
+        {"_adaptive_avg_pool2d_backward", {"adaptive_avg_pool2d_backward_cuda"}},
+        {"_adaptive_avg_pool3d_backward", {"adaptive_avg_pool3d_backward_cuda"}},
+        {"_ctc_loss_backward", {"ctc_loss_backward_gpu"}},
+        {"_ctc_loss_backward.Tensor", {"ctc_loss_backward_gpu"}},
+        {"_embedding_bag_dense_backward", {"embedding_bag_backward_cuda_max", takesMost}},
+        {"adaptive_max_pool2d_backward", {"adaptive_max_pool2d_backward_cuda"}},
+        {"avg_pool3d_backward", {"avg_pool3d_backward_cuda"}},
+        {"bincount", {"_bincount_cuda", hasWeights}},
+        {"fractional_max_pool2d_backward", {"fractional_max_pool2d_backward_cuda"}},
+        {"fractional_max_pool3d_backward", {"fractional_max_pool3d_backward_cuda"}},
+        {"grid_sampler_2d_backward", {"grid_sampler_2d_backward_cuda"}},
+        {"grid_sampler_3d_backward", {"grid_sampler_3d_backward_cuda"}},
+        {"histc", {"_histc_cuda with floating point input", isFloating}},
+        {"max_pool3d_with_indices_backward", {"max_pool3d_with_indices_backward_cuda"}},
+        {"max_unpool2d", {"max_unpooling2d_forward_out"}},
+        {"max_unpool3d", {"max_unpooling3d_forward_out"}},
+        {"median.dim", {"median CUDA with indices output"}},
+        {"median.dim_values", {"median CUDA with indices output"}},
+        {"nanmedian.dim", {"median CUDA with indices output"}},
+        {"nanmedian.dim_values", {"median CUDA with indices output"}},
+        {"nll_loss2d_forward", {"nll_loss2d_forward_out_cuda_template", isReduced}},
+        {"put_", {"put_"}},
+        {"reflection_pad1d_backward", {"reflection_pad1d_backward_out_cuda"}},
+        {"reflection_pad3d_backward", {"reflection_pad3d_backward_out_cuda"}},
+        {"replication_pad1d_backward", {"replication_pad1d_backward_cuda"}},
+        {"replication_pad2d_backward", {"replication_pad2d_backward_cuda"}},
+        {"replication_pad3d_backward", {"replication_pad3d_backward_cuda"}},
+        {"upsample_bicubic2d_backward", {"upsample_bicubic2d_backward_out_cuda"}},
+        {"upsample_bilinear2d_backward", {"upsample_bilinear2d_backward_out_cuda"}},
+        {"upsample_linear1d_backward", {"upsample_linear1d_backward_out_cuda"}},
+        {"upsample_trilinear3d_backward", {"upsample_trilinear3d_backward_out_cuda"}},
+    };
+    return *kernels;
+}
+
 } // namespace
 
 std::string atenNameOf(const c10::OperatorHandle& op)
@@ -396,6 +449,16 @@ void checkGenerators(const c10::OperatorHandle& op, const Stack& stack)
         TORCH_CHECK(found == *expected, "Expected a '", *expected, "' device type for generator but found '", found,
                     "'");
     }
+}
+
+void checkDeterminism(const c10::OperatorHandle& op, const Stack& stack)
+{
+    const auto found = kernelsOfChance().find(atenNameOf(op));
+    if (found == kernelsOfChance().end())
+        return;
+    const auto values = argumentsOf(op, stack);
+    if (!found->second.applies || found->second.applies({values.begin(), values.end()}))
+        at::globalContext().alertNotDeterministic(found->second.kernel);
 }
 
 } // namespace headroom::sim

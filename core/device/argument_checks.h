@@ -44,4 +44,8 @@ struct TypeCheck
 /// device.
 TypeCheck typeCheckOf(const c10::OperatorHandle& op);
 
+/// Throws, or warns, as CUDA's kernel does under torch.use_deterministic_algorithms() if the kernel adds up in an order
+/// of chance.
+void checkDeterminism(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+
 } // namespace headroom::sim

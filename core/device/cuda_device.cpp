@@ -74,6 +74,8 @@ bool checkArguments(const c10::OperatorHandle& op, const Stack& stack)
         checkDevices(op, stack, traits.devices);
     if (traits.types.check)
         traits.types.check(argumentsOf(op, stack), traits.types.kernel);
+    if (at::globalContext().deterministicAlgorithms() && !traits.composite)
+        checkDeterminism(op, stack);
     return false;
 }
 

@@ -264,6 +264,65 @@ class Types(Refused):
             self.assertTrue(result.is_cuda)
 
 
+class Deterministic(unittest.TestCase):
+    """Under torch.use_deterministic_algorithms(), kernels raise as in test_torch.py's test_nondeterministic_alert_*."""
+
+    def setUp(self):
+        torch.use_deterministic_algorithms(True)
+        self.addCleanup(torch.use_deterministic_algorithms, False)
+
+    @staticmethod
+    def image(*sizes):
+        return rand(*sizes).requires_grad_()
+
+    def raises(self, kernel, work):
+        with self.assertRaisesRegex(RuntimeError, f"^{kernel} does not have a deterministic implementation"):
+            work()
+
+    def test_pooling_and_sampling(self):
+        for kernel, module, sizes in (
+                ("avg_pool3d_backward_cuda", nn.AvgPool3d(3), (2, 3, 3, 3)),
+                ("adaptive_avg_pool2d_backward_cuda", nn.AdaptiveAvgPool2d(3), (2, 3, 3)),
+                ("adaptive_avg_pool3d_backward_cuda", nn.AdaptiveAvgPool3d(3), (2, 3, 3, 3)),
+                ("max_pool3d_with_indices_backward_cuda", nn.MaxPool3d(3), (2, 3, 3, 3)),
+                ("adaptive_max_pool2d_backward_cuda", nn.AdaptiveMaxPool2d(3), (2, 3, 3)),
+                ("fractional_max_pool2d_backward_cuda", nn.FractionalMaxPool2d(2, output_ratio=0.5), (2, 3, 3, 3)),
+                ("upsample_linear1d_backward_out_cuda", nn.Upsample(12, mode="linear"), (1, 2, 4)),
+                ("upsample_bicubic2d_backward_out_cuda", nn.Upsample(12, mode="bicubic"), (1, 2, 4, 4)),
+                ("reflection_pad1d_backward_out_cuda", nn.ReflectionPad1d(1), (2, 3, 8))):
+            with self.subTest(kernel):
+                result = module(self.image(*sizes)).sum()
+                self.raises(kernel, result.backward)
+        sampled = F.grid_sample(self.image(1, 1, 2, 2), rand(1, 1, 1, 2), align_corners=False).sum()
+        self.raises("grid_sampler_2d_backward_cuda", sampled.backward)
+
+    def test_losses_and_counts(self):
+        scores, labels = self.image(2, 3, 5, 5), zeros(2, 5, 5)
+        self.raises("nll_loss2d_forward_out_cuda_template", lambda: F.cross_entropy(scores, labels))
+        loss = F.ctc_loss(self.image(50, 3, 15), zeros(3, 30) + 1, [50] * 3, [30, 25, 20])
+        self.raises("ctc_loss_backward_gpu", loss.backward)
+        x = rand(10)
+        self.raises("median CUDA with indices output", lambda: x.median(0))
+        self.raises("_histc_cuda with floating point input", lambda: x.histc(min=0, max=3))
+        self.raises("_bincount_cuda", lambda: zeros(10).bincount(x))
+        self.raises("put_", lambda: x.put_(zeros(1), rand(1)))
+
+    def test_what_is_deterministic(self):
+        scores = self.image(8, 3)
+        F.cross_entropy(scores, zeros(8)).backward()
+        F.cross_entropy(self.image(2, 3, 5, 5), zeros(2, 5, 5), reduction="none")
+        nn.AdaptiveAvgPool2d(1)(self.image(2, 3, 4, 4)).sum().backward()
+        F.interpolate(self.image(1, 2, 4, 4), size=12, mode="bilinear").sum().backward()
+        nn.MaxPool2d(2)(self.image(2, 3, 4, 4)).sum().backward()
+        scores.median(), scores.cumsum(0), zeros(10).bincount()
+        zeros(10).histc(min=0, max=3)
+
+    def test_warnings(self):
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        with self.assertWarnsRegex(UserWarning, "median CUDA with indices output does not have"):
+            rand(10).median(0)
+
+
 class Extensions(unittest.TestCase):
     """Kernels of other libraries, and Triton's."""
 
