@@ -330,6 +330,13 @@ void retype(at::TensorList tensors, std::int64_t category)
     }
 }
 
+void parametersMade(at::TensorList parameters)
+{
+    if (const auto active = StepRecording::active())
+        for (const at::Tensor& parameter : parameters)
+            active->parameterIsMade(parameter);
+}
+
 void unsharded(std::int64_t unit, const std::vector<std::string>& names, at::TensorList tensors, std::int64_t category)
 {
     TORCH_CHECK(names.size() == tensors.size(), "torch_headroom.unsharded needs two lists of equal length");
@@ -384,6 +391,7 @@ TORCH_LIBRARY(torch_headroom, library)
     library.def("inputs(Tensor[] tensors) -> ()");
     library.def("retype(Tensor[] tensors, int category) -> ()");
     library.def("retype_parts(Tensor tensor, int category) -> ()"); // implemented in Python
+    library.def("parameters_made(Tensor[] parameters) -> ()");
     library.def("unsharded(int unit, str[] names, Tensor[] tensors, int category) -> ()");
     library.def("optimizer_state(Tensor[] tensors) -> ()");
     library.def("enter(int module, Tensor[] arguments) -> int");
@@ -400,6 +408,7 @@ void implement(torch::Library& library)
     library.impl("leaf", &leaf);
     library.impl("inputs", &inputs);
     library.impl("retype", &retype);
+    library.impl("parameters_made", &parametersMade);
     library.impl("unsharded", &unsharded);
     library.impl("optimizer_state", &optimizerState);
     library.impl("enter", &enter);

@@ -152,6 +152,10 @@ void Recorder::begin()
     state.declared.clear();
     state.tree = {}; // the program may drop the model within the step
     StepRecording::activate(state.recording);
+    setDataObserver([](const at::TensorBase& tensor, const at::TensorBase& data) {
+        if (const auto active = StepRecording::active())
+            active->dataIsReplaced(at::Tensor(tensor), at::Tensor(data));
+    });
     if (!state.real && !state.leavesSaves)
         state.hookSaves();
     state.interception.emplace();
@@ -199,6 +203,7 @@ void Recorder::State::stop()
     interception.reset();
     setDefaultSavedTensorHooks({});
     setGradFnObserver(nullptr);
+    setDataObserver(nullptr);
     if (nodesRun != at::INVALID_CALLBACK_HANDLE)
         at::removeCallback(std::exchange(nodesRun, at::INVALID_CALLBACK_HANDLE));
     recording->giveBackSaved();

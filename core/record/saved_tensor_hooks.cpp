@@ -14,6 +14,7 @@ namespace {
 thread_local const SavedTensorHooksFactory* innermost = nullptr;
 thread_local c10::TensorImpl* toSave = nullptr; ///< the tensor of the last is_leaf()
 std::atomic<GradFnObserver> gradFnObserver{nullptr};
+std::atomic<DataObserver> dataObserver{nullptr};
 
 SavedTensorHooksFactory& defaultFactory()
 {
@@ -75,7 +76,7 @@ private:
     torch::autograd::Engine* inner_ = nullptr;
 };
 
-/// libtorch's interface to autograd's data of a tensor. All calls go on to `inner`; two calls are noted. A saved
+/// libtorch's interface to autograd's data of a tensor. All calls go on to `inner`; three calls are noted. A saved
 /// variable calls is_leaf() on the tensor just before asking for hooks. A saved variable without hooks calls grad_fn()
 /// on the tensor when a node unpacks the tensor.
 class NotingVariableHooks final : public at::impl::VariableHooksInterface
@@ -110,6 +111,13 @@ public:
         return node;
     }
 
+    void set_data(const Base& tensor, const Base& data) const override
+    {
+        if (const DataObserver observe = dataObserver.load(std::memory_order_relaxed))
+            observe(tensor, data);
+        inner_.set_data(tensor, data);
+    }
+
 #define HEADROOM_FORWARD(Result, name, parameters, arguments)                                                          \
     Result name parameters const override                                                                              \
     {                                                                                                                  \
@@ -124,7 +132,6 @@ public:
     HEADROOM_FORWARD(const Base&, base, (const Base& tensor), (tensor))
     HEADROOM_FORWARD(const std::string&, name, (const Base& tensor), (tensor))
     HEADROOM_FORWARD(std::int64_t, output_nr, (const Base& tensor), (tensor))
-    HEADROOM_FORWARD(void, set_data, (const Base& tensor, const Base& data), (tensor, data))
     HEADROOM_FORWARD(Base, data, (const Base& tensor), (tensor))
     HEADROOM_FORWARD(std::int64_t, _version, (const Base& tensor), (tensor))
     HEADROOM_FORWARD(void, retain_grad, (const Base& tensor), (tensor))
@@ -161,6 +168,12 @@ at::Tensor tensorToSave()
 void setGradFnObserver(GradFnObserver observer)
 {
     gradFnObserver = observer;
+}
+
+void setDataObserver(DataObserver observer)
+{
+    NotingVariableHooks::install();
+    dataObserver = observer;
 }
 
 SavedTensorHooksScope::SavedTensorHooksScope(SavedTensorHooksFactory factory)

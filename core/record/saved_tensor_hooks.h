@@ -26,6 +26,12 @@ using GradFnObserver = void (*)(const at::TensorBase& tensor, const NodePtr& nod
 /// Sets the observer of the process; null: none.
 void setGradFnObserver(GradFnObserver observer);
 
+/// Called before a program assigns `data` to a tensor's `.data`, as `parameter.data = …` does.
+using DataObserver = void (*)(const at::TensorBase& tensor, const at::TensorBase& data);
+
+/// Sets the observer of the process; null: none.
+void setDataObserver(DataObserver observer);
+
 /// While the scope lives, tensors that this thread saves for backward get hooks from `factory`, as with
 /// torch.autograd.graph.saved_tensors_hooks in Python. Only the innermost scope applies. In a Python process, hooks
 /// that the program itself has set take precedence.

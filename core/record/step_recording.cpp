@@ -69,6 +69,18 @@ void retypeParts(const at::Tensor& wrapper, Category category)
     retype->callBoxed(stack);
 }
 
+/// Whether storages that the step allocates get this category.
+bool isMadeByStep(Category category)
+{
+    return category == Category::activation || category == Category::temporary || category == Category::optimizer;
+}
+
+bool outlivesStep(Category category)
+{
+    return category == Category::parameter || category == Category::buffer || category == Category::gradient
+        || category == Category::optimizer;
+}
+
 } // namespace
 
 StepRecording::StepRecording(StepInfo info, DeviceSpec device, std::shared_ptr<RealDevice> real)
@@ -442,6 +454,30 @@ void StepRecording::retype(const at::Tensor& tensor, Category category)
     }
     if (tensor.defined() && tensor.key_set().has(c10::DispatchKey::Python))
         retypeParts(tensor, category);
+}
+
+void StepRecording::dataIsReplaced(const at::Tensor& tensor, const at::Tensor& data)
+{
+    const std::lock_guard lock(mutex_);
+    const StorageId next = storageOf(data);
+    if (!next.valid() || !isMadeByStep(builder_.categoryOf(next)))
+        return;
+    const StorageId now = storageOf(tensor);
+    // A registered parameter without memory on the device was moved to the host before.
+    const bool isRegistered = leaves_.contains(tensor.unsafeGetTensorImpl());
+    const Category category = now.valid() ? builder_.categoryOf(now)
+        : isRegistered                    ? Category::parameter
+                                          : Category::activation;
+    if (outlivesStep(category) && builder_.categoryOf(next) != category)
+        builder_.retype(next, category);
+}
+
+void StepRecording::parameterIsMade(const at::Tensor& parameter)
+{
+    const std::lock_guard lock(mutex_);
+    const StorageId storage = storageOf(parameter);
+    if (storage.valid() && isMadeByStep(builder_.categoryOf(storage)))
+        builder_.retype(storage, Category::parameter);
 }
 
 void StepRecording::setPhase(Phase phase)

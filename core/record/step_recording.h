@@ -158,6 +158,10 @@ public:
     // --- phases
     /// The operator retype_parts (_step.py) takes apart a tensor that only wraps others, such as a DTensor.
     void retype(const at::Tensor& tensor, Category category);
+    /// Called before a tensor gets the storage of `data`: the new storage of a parameter is a parameter, too.
+    void dataIsReplaced(const at::Tensor& tensor, const at::Tensor& data);
+    /// Called with a parameter that the program makes within the step.
+    void parameterIsMade(const at::Tensor& parameter);
     void setPhase(Phase phase);
     void mark(Mark mark);
     /// Sets whether the program may update parameters itself now.

@@ -153,6 +153,7 @@ class Hooks:
         module, optimizer = torch.nn.Module, torch.optim.Optimizer
         self._replace(module, "__call__", self._module_call)
         self._replace(module, "zero_grad", self._zero_grad)
+        self._replace(module, "register_parameter", around(after=self._registers))
         self._replace(optimizer, "zero_grad", self._zero_grad)
         self._replace(torch.autograd, "backward", self._backward)
         self._replace(torch.autograd, "grad", self._backward)
@@ -188,6 +189,11 @@ class Hooks:
         graph."""
         self._recorder.at(instant)
         cuda_graphs.note(instant)
+
+    def _registers(self, module, name, parameter, *_, **__):
+        """Gives a parameter that the program makes within the step its category."""
+        if self._recorder.recording and not compiling.now:
+            torch.ops.torch_headroom.parameters_made.default(tensors_of(parameter))
 
     def _compile(self, begins):
         self._recorder.at(Instant.COMPILATION_BEGIN if begins else Instant.COMPILATION_END)

@@ -16,8 +16,8 @@ from .._apply.held import AttributesInCalls, HeldInCalls
 from .._compile import CompiledBackward
 from .._distributed import sharding
 from .._library import OWN_FOLDER, Instant, check, load
-from .._modules import (GRADIENT, Inventory, ModuleNames, implement_parts, implement_retype_parts, is_plain, leaves_of,
-                        retype, state_tensors, tensors_of)
+from .._modules import (GRADIENT, PARAMETER, Inventory, ModuleNames, implement_parts, implement_retype_parts,
+                        is_plain, leaves_of, retype, state_tensors, tensors_of)
 from .._simulate import cuda_graphs, simulated_card
 from .._simulate.memory import follow_memory_reads, modules_that_read_memory, read, settings_in_use
 from .._simulate.placeholders import decisions, timings
@@ -89,6 +89,7 @@ class StepRecorder:
         self.autocast = False
         self.compiled_backward = CompiledBackward()
         self._held = self._attributes = None  # HeldInCalls and AttributesInCalls of the running step
+        self._leaves = set()  # ids of the optimizers' tensors that are no parameters of modules, at the step's begin
         self.calls = 0  # number of module calls in this step
         self.replays = 0  # number of replays of CUDA graphs with a backward pass in this step
         self._on_side_stream = False  # whether the step began on another stream than the default one
@@ -135,7 +136,9 @@ class StepRecorder:
         self._sizes = sizes_of(arguments)
         sharding.declare_zero(self._names.living())
         optimizers = self.inventory.optimizers()
-        for tensor, category in leaves_of(optimizers, self._parameters()):
+        leaves = leaves_of(optimizers, self._parameters())
+        self._leaves = {id(tensor) for tensor, _ in leaves}
+        for tensor, category in leaves:
             ops.leaf.default(tensor, category)
         ops.optimizer_state.default([t for o in optimizers for t in state_tensors(o)])
         # The library itself finds gradients of plain parameters.
@@ -192,10 +195,14 @@ class StepRecorder:
             torch.ops.torch_headroom.not_held.default(call, self._attributes.unchanged(module, begun))
 
     def update_begins(self, optimizer):
-        """Gives gradients that the program has assigned to an optimizer's tensors, such as master weights, their
-        category."""
-        if self.recording:
-            retype([tensor.grad for tensor, _ in leaves_of([optimizer], self._parameters())], GRADIENT)
+        """Gives an optimizer's tensors that the program has made within the step their category, and so the gradients
+        that the program has assigned to the tensors, such as master weights."""
+        if not self.recording:
+            return
+        leaves = leaves_of([optimizer], self._parameters())
+        torch.ops.torch_headroom.parameters_made.default(
+            [leaf for leaf, category in leaves if category == PARAMETER and id(leaf) not in self._leaves])
+        retype([leaf.grad for leaf, _ in leaves], GRADIENT)
 
     def gradients_are_made(self):
         """Gives the gradients that a replay made the category of gradients, as autograd's hooks do otherwise."""
