@@ -208,18 +208,26 @@ class Endings(Recorded):
         """)
         self.assertEqual(self.noted("steps"), 2)
 
-    def test_an_optimizer_that_comes_late_is_named(self):
-        document = self.recorded(self._TRAIN + """
+    _LATE = """
         other = torch.nn.Linear(64, 64).cuda()
-        late = torch.optim.SGD(other.parameters(), 0.1)
+        late = torch.optim.SGD(other.parameters(), 0.1, momentum=0.9)
         while True:
-            for _ in range(20):
+            for _ in range({steps}):
                 train()
             late.zero_grad()
             other(torch.randn(8, 64, device="cuda")).sum().backward()
             late.step()
-        """)
-        self.assertTrue(any("SGD made no step in the recorded step" in remark for remark in document["remarks"]), document)
+        """
+
+    def test_an_optimizer_that_comes_late_belongs_to_the_step(self):
+        rarely, often = (self.recorded(self._TRAIN + self._LATE.format(steps=steps)) for steps in (80, 1))
+        self.assertEqual(rarely["remarks"], [])
+        self.assertEqual(rarely["peak_bytes"], often["peak_bytes"])
+
+    def test_an_optimizer_that_comes_too_late_is_named(self):
+        document = self.recorded(self._TRAIN + self._LATE.format(steps=200))
+        self.assertTrue(any("SGD made no step in the recorded step, while another optimizer made 128 steps" in remark
+                            for remark in document["remarks"]), document)
 
     def test_ops_of_another_thread_are_named(self):
         document = self.recorded(self._TRAIN + """
@@ -236,6 +244,17 @@ class Endings(Recorded):
             optimizer.step()
         """)
         self.assertTrue(any("another thread than the step's ran ops" in remark for remark in document["remarks"]), document)
+
+    def test_a_thread_that_pins_memory_is_not(self):
+        document = self.recorded(self._TRAIN + """
+        data = torch.utils.data.TensorDataset(torch.randn(64, 64))
+        while True:
+            for batch, in torch.utils.data.DataLoader(data, 8, num_workers=1, pin_memory=True):
+                optimizer.zero_grad()
+                model(batch.cuda(non_blocking=True)).sum().backward()
+                optimizer.step()
+        """)
+        self.assertEqual(document["remarks"], [])
 
     def test_a_recording_in_a_recorded_script(self):
         result = self.run_script(self.written("""
@@ -328,6 +347,54 @@ class WithoutOptimizers(Recorded):
                 result = self.run_script(self.written(script))
                 self.assertEqual(result.returncode, 2, result.stderr)
                 self.assertIn(sentence, result.stderr.splitlines()[-1])
+
+
+class ReplacedParameters(Recorded):
+    """A parameter that the program replaces within the step stays a parameter. A temporary sets the peak after that."""
+
+    _SCRIPT = """
+        import torch
+        from torch import nn
+        class Plain(torch.optim.Optimizer):
+            def __init__(self, parameters):
+                super().__init__(parameters, {{}})
+            @torch.no_grad()
+            def step(self):
+                for parameter in self.param_groups[0]["params"]:
+                    parameter.data = parameter.data - 0.1 * parameter.grad
+        model = nn.Linear(1024, 1024, bias=False).cuda()
+        points = torch.randn(1024, 1024, device="cuda", requires_grad=True)
+        of_points = torch.optim.SGD([points], 0.1)
+        optimizer = {optimizer}(model.parameters(), lr=0.1)
+        while True:
+            (model(torch.randn(8, 1024, device="cuda")).sum() + points.sum()).backward()
+            {replace}
+            of_points.step()
+            optimizer.step()
+            torch.empty(64 << 20, dtype=torch.uint8, device="cuda")
+            optimizer.zero_grad()
+            of_points.zero_grad()
+        """
+
+    def parameters_at_peak(self, replace, optimizer="torch.optim.SGD"):
+        script = self._SCRIPT.format(replace=replace, optimizer=optimizer)
+        return self.recorded(script)["at_peak"]["parameter"]
+
+    def test(self):
+        both = 2 * 4 << 20
+        for replace in ("pass", "model.weight.data = model.weight.data * 2",
+                        "model.weight.data = model.weight.data.cpu(); model.weight.data = model.weight.data.cuda()",
+                        "gradient = model.weight.grad; model.weight = nn.Parameter(model.weight.detach() * 2); "
+                        "model.weight.grad = gradient; optimizer.param_groups[0]['params'] = [model.weight]",
+                        "gradient = points.grad; points = (points.detach() * 2).requires_grad_(); "
+                        "points.grad = gradient; of_points.param_groups[0]['params'] = [points]"):
+            with self.subTest(replace):
+                self.assertEqual(self.parameters_at_peak(replace), both)
+        self.assertEqual(self.parameters_at_peak("pass", "(lambda parameters, lr: Plain(parameters))"), both)
+
+    def test_what_is_assigned_elsewhere(self):
+        batch = "batch = torch.zeros(1024, 1024, device='cuda'); batch.data = batch.data * 2"
+        self.assertEqual(self.parameters_at_peak(batch), 2 * 4 << 20)
 
 
 class Transforms(Recorded):

@@ -61,8 +61,11 @@ class ScriptLoop(Loop):
     nothing then.
     """
 
-    # An optimizer is considered unused after another optimizer has made this many steps (a critic makes five for one).
-    _STEPS_OF_ANOTHER = 8
+    # An optimizer is considered unused after another optimizer has made many steps: a critic makes five or ten for one
+    # of the generator, a policy 80 before the value function. The fewest steps count once modules were called this
+    # often, since a step of a large model takes long.
+    _STEPS_OF_ANOTHER = 8, 128
+    _CALLS_OF_MODULES = 4096
 
     of_process = None  # the ScriptLoop of this process, if the process records a script
 
@@ -87,7 +90,7 @@ class ScriptLoop(Loop):
         # The program may drop optimizers, for example after running out of memory.
         self._stepped = weakref.WeakKeyDictionary()  # optimizer -> number of steps in this step
         self._cleared = weakref.WeakSet()
-        self._unused = weakref.WeakSet()
+        self._unused = weakref.WeakKeyDictionary()  # optimizer -> steps that another optimizer had made
         remarks.add_source(remarks.OPTIMIZERS, self._left_out)
         self._out_of_memory = 0  # number of OutOfMemoryErrors so far, without those since the step began
         self._batch = 0  # samples of the running step
@@ -207,33 +210,44 @@ class ScriptLoop(Loop):
         self.by_hand = False
         self._stepped[optimizer] = self._stepped.get(optimizer, 0) + 1
         self._report("optimizer", 0.8)
-        optimizers = self._recorder.inventory.optimizers()
-        self._keep_names(optimizers)
-        self._unused.discard(optimizer)
-        # An optimizer that wraps another (SAM, Lookahead) has the same parameters.
-        updated = {id(parameter) for other in self._stepped for parameter in _parameters_of(other)}
-        missing = [other for other in optimizers if other not in self._unused and other not in self._stepped
-                   and any(id(parameter) not in updated for parameter in _parameters_of(other))]
-        if missing and self._stepped[optimizer] >= self._STEPS_OF_ANOTHER:
-            self._unused.update(missing)
-            missing = []
-        if missing:
+        self._keep_names(self._recorder.inventory.optimizers())
+        self._unused.pop(optimizer, None)
+        missing = self._missing()
+        if missing and not self._waits_in_vain(self._stepped[optimizer]):
             return
+        self._unused.update(dict.fromkeys(missing, self._stepped[optimizer]))
         self._complete = True
         self.awaits_forward = True
         if self._functional:
             self._end()
             self._begin()
 
+    def _missing(self):
+        """Returns the optimizers whose step the running step waits for."""
+        # An optimizer that wraps another (SAM, Lookahead) has the same parameters.
+        updated = {id(parameter) for other in self._stepped for parameter in _parameters_of(other)}
+        return [other for other in self._recorder.inventory.optimizers()
+                if other not in self._unused and other not in self._stepped
+                and any(id(parameter) not in updated for parameter in _parameters_of(other))]
+
+    def _waits_in_vain(self, steps):
+        """Returns whether an optimizer is unused that has made no step, while another optimizer made `steps` steps."""
+        fewest, most = self._STEPS_OF_ANOTHER
+        return steps >= most or (steps >= fewest and self._recorder.calls >= self._CALLS_OF_MODULES)
+
     def _left_out(self):
         """Returns remarks on optimizers without a part in the step."""
-        names = ", ".join(sorted(type(optimizer).__name__ for optimizer in self._unused if optimizer not in self._stepped))
-        return [f"{names} made no step in the recorded step, while another optimizer made {self._STEPS_OF_ANOTHER} steps "
-                f"or more: gradients and state of {names} may be missing; record a later step with --steps N"] if names else []
+        unused = [optimizer for optimizer in self._unused if optimizer not in self._stepped]
+        if not unused:
+            return []
+        names = ", ".join(sorted(type(optimizer).__name__ for optimizer in unused))
+        steps = min(self._unused[optimizer] for optimizer in unused)
+        return [f"{names} made no step in the recorded step, while another optimizer made {steps} steps "
+                f"or more: gradients and state of {names} may be missing; record a later step with --steps N"]
 
     def most_steps(self):
         """Returns how many steps of a training loop end the recording at most."""
-        return self.requested + self._STEPS_OF_ANOTHER + 1
+        return self.requested + self._STEPS_OF_ANOTHER[1] + 1
 
     def optimizers(self):
         """Returns the living optimizers."""
@@ -254,6 +268,10 @@ class ScriptLoop(Loop):
 
     def script_ended(self):
         """Called at the end of the script. Returns whether a whole step can be written."""
+        steps = max(self._stepped.values(), default=0)
+        if self._recorder.recording and not self._complete and steps >= self._STEPS_OF_ANOTHER[0]:
+            self._unused.update(dict.fromkeys(self._missing(), steps))
+            self._complete = True
         if self._recorder.recording and self._complete:
             self._end_update()
             self.steps += 1
