@@ -4,6 +4,7 @@
 // The part of StepRecording for ops and backward passes: membership in the step, and the place in the step.
 #include "core/record/step_recording.h"
 
+#include "core/device/boxed_values.h"
 #include "core/device/simulated_guard.h"
 #include "core/device/source_frames.h"
 #include "core/record/captured_graph.h"
@@ -31,6 +32,16 @@ std::string_view withoutNamespace(std::string_view name)
 {
     const std::size_t colons = name.rfind("::");
     return colons == std::string_view::npos ? name : name.substr(colons + 2);
+}
+
+/// Returns whether an op takes a tensor of a GPU, or makes such a tensor. Ops on the host, as in the thread in which a
+/// DataLoader pins memory, belong to no step.
+bool concernsGpu(const c10::OperatorHandle& op, const torch::jit::Stack& stack)
+{
+    const auto isOnHost = [](const at::Tensor& tensor) { return tensor.is_cpu(); };
+    return std::ranges::any_of(argumentsOf(op, stack), [&](const c10::IValue& value) {
+        return value.isDevice() ? !value.toDevice().is_cpu() : !allTensors(value, isOnHost);
+    });
 }
 
 } // namespace
@@ -177,7 +188,7 @@ void StepRecording::beginOp(const c10::OperatorHandle& op, const torch::jit::Sta
         running.frame = sim::currentFrame();
     const std::lock_guard lock(mutex_);
     if (!isOfStep(where)) {
-        opsOfOtherThreads_ += running_ || compiles_ ? 0 : 1;
+        opsOfOtherThreads_ += running_ || compiles_ || !concernsGpu(op, stack) ? 0 : 1;
         return;
     }
     if (!where.backward)
