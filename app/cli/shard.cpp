@@ -161,27 +161,32 @@ class RecordingFolder
 public:
     explicit RecordingFolder(const std::string& kept)
         : isKept_(!kept.empty())
-        , path_(isKept_ ? std::filesystem::path(kept)
-                        : std::filesystem::temp_directory_path() / ("torch-headroom-shard-" + std::to_string(getpid())))
+        , path_(isKept_ ? madeFolder(kept) : makeTemporaryFolder("torch-headroom-shard"))
     {
-        std::filesystem::create_directories(path_, problem_);
     }
     ~RecordingFolder()
     {
         std::error_code ignored;
-        if (!isKept_)
-            std::filesystem::remove_all(path_, ignored);
+        if (!isKept_ && path_)
+            std::filesystem::remove_all(*path_, ignored);
     }
     RecordingFolder(const RecordingFolder&) = delete;
     RecordingFolder& operator=(const RecordingFolder&) = delete;
 
-    const std::filesystem::path& path() const noexcept { return path_; }
-    const std::error_code& problem() const noexcept { return problem_; }
+    const Result<std::filesystem::path>& path() const noexcept { return path_; }
 
 private:
+    static Result<std::filesystem::path> madeFolder(const std::string& path)
+    {
+        std::error_code problem;
+        std::filesystem::create_directories(path, problem);
+        if (problem)
+            return badInput(path + " cannot be created: " + problem.message());
+        return std::filesystem::path(path);
+    }
+
     bool isKept_;
-    std::filesystem::path path_;
-    std::error_code problem_;
+    Result<std::filesystem::path> path_;
 };
 
 Result<std::vector<ShardRow>> rowsOfScript(const ShardArguments& arguments, const std::filesystem::path& folder)
@@ -343,11 +348,9 @@ Result<int> run(ShardArguments arguments)
         arguments.choices.reshard.push_back(value == "always");
     }
     const bool steps = !arguments.module && areSteps(arguments.words);
-    const RecordingFolder folder(steps ? "." : arguments.folder);
-    if (folder.problem())
-        return badInput(folder.path().string() + " cannot be created: " + folder.problem().message());
-    ASSIGN_OR_RETURN(std::vector<ShardRow> rows,
-                     steps ? rowsOfSteps(arguments) : rowsOfScript(arguments, folder.path()));
+    const RecordingFolder recordings(steps ? "." : arguments.folder);
+    ASSIGN_OR_RETURN(const std::filesystem::path folder, recordings.path());
+    ASSIGN_OR_RETURN(std::vector<ShardRow> rows, steps ? rowsOfSteps(arguments) : rowsOfScript(arguments, folder));
     sortRows(rows);
     const ShardRow& best = rows.front();
     if (arguments.torchtitan && best.unknownMesh > 0)

@@ -17,6 +17,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <QDir>
 #include <QTemporaryDir>
 
 #include <algorithm>
@@ -129,7 +130,9 @@ Result<StepTracePtr> execute(const VerifyArguments& arguments, const StepTrace& 
 {
     const QTemporaryDir folder; // of the files that the user does not keep
     if (!folder.isValid())
-        return badInput("no folder can be made among the temporary files: is the disk full?");
+        return badInput("no folder can be made among the temporary files in " + QDir::tempPath().toStdString() + ": "
+                        + folder.errorString().toStdString()
+                        + "; set TMPDIR to a folder with room that you may write to");
     const std::filesystem::path passing(folder.path().toStdString());
     ScriptRun run;
     run.python = arguments.python;

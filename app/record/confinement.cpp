@@ -307,7 +307,8 @@ std::vector<std::string> confinementHere()
         std::string names;
         for (const std::string& name : confineProcess({}, false))
             names += name + '\n';
-        const fs::path tried = fs::temp_directory_path() / ("headroom-doctor-" + std::to_string(::getpid()));
+        std::error_code none;
+        const fs::path tried = fs::temp_directory_path(none) / ("headroom-doctor-" + std::to_string(::getpid()));
         const int file = ::open(tried.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         if (file >= 0) {
             ::unlink(tried.c_str());

@@ -312,20 +312,18 @@ struct FitRecorder::Known
 FitRecorder::FitRecorder(FitProgram program, int jobs, Bytes limit)
     : program_(std::move(program))
     , jobs_(jobs)
+    , messages_(makeTemporaryFolder("torch-headroom-fit"))
 {
     count_.cache = cacheFolder();
     count_.cacheLimit = limit;
-    std::string name = (fs::temp_directory_path() / "torch-headroom-fit-XXXXXX").string();
-    if (mkdtemp(name.data()) != nullptr)
-        messages_ = name;
 }
 
 FitRecorder::~FitRecorder()
 {
     servers_.clear();
     std::error_code ignored;
-    if (!messages_.empty())
-        fs::remove_all(messages_, ignored);
+    if (messages_)
+        fs::remove_all(*messages_, ignored);
 }
 
 Result<FitRecorder::Job> FitRecorder::jobOf(const StepSize& size, const std::vector<std::string>& options,
@@ -335,6 +333,7 @@ Result<FitRecorder::Job> FitRecorder::jobOf(const StepSize& size, const std::vec
     fs::create_directories(count_.cache, problem);
     if (problem)
         return badInput(count_.cache.string() + " cannot be created: " + problem.message());
+    ASSIGN_OR_RETURN(const fs::path messages, messages_);
     ASSIGN_OR_RETURN(std::vector<std::string> words, wordsAt(program_, size));
     for (const std::string& option : options)
         if (option.starts_with("--"))
@@ -343,14 +342,14 @@ Result<FitRecorder::Job> FitRecorder::jobOf(const StepSize& size, const std::vec
     Job job;
     StepProcess& process = job.process;
     process.folder = program_.folder;
-    process.output = messages_ / (std::to_string(started_) + ".out");
-    process.messages = messages_ / (std::to_string(started_) + ".err");
+    process.output = messages / (std::to_string(started_) + ".out");
+    process.messages = messages / (std::to_string(started_) + ".err");
     ++started_;
     if (program_.isScript) {
         process.program = program_.python;
         process.arguments = {"-m", "torch_headroom._plan.recordings", gpu};
         if (!hasForkServers())
-            process.environment.emplace_back(forkServers, messages_.string());
+            process.environment.emplace_back(forkServers, messages.string());
         process.arguments.insert(process.arguments.end(), words.begin(), words.end());
         job.gpu = gpu;
         job.words = std::move(words);
@@ -450,12 +449,12 @@ std::vector<Result<RecordedStep>> FitRecorder::runOnce(std::vector<Result<Job>>&
 ForkServer& FitRecorder::startServer(const Job& model, const std::string& gpu, bool isProven)
 {
     StepProcess process = model.process;
-    process.arguments = {"-m", "torch_headroom._record.fork_server", messages_.string(), gpu, knownRecording()};
+    process.arguments = {"-m", "torch_headroom._record.fork_server", messages_->string(), gpu, knownRecording()};
     if (!isProven) // a fork has to record the known step, to the byte
         process.arguments.insert(process.arguments.end(), model.words.begin(), model.words.end());
-    process.output = process.messages = messages_ / (gpu + ".log");
+    process.output = process.messages = *messages_ / (gpu + ".log");
     servers_[gpu]
-        = std::make_unique<ForkServer>(std::move(process), messages_ / gpu, messages_ / (model.gpu + ".begun"));
+        = std::make_unique<ForkServer>(std::move(process), *messages_ / gpu, *messages_ / (model.gpu + ".begun"));
     return *servers_[gpu];
 }
 

@@ -10,12 +10,14 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <fcntl.h>
 #include <fstream>
 #include <map>
 #include <optional>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 
@@ -246,6 +248,19 @@ void ForkServer::wait(const std::stop_token& stop) const
     while (!std::filesystem::exists(address_) && !hasEnded_ && !stop.stop_requested()
            && std::chrono::steady_clock::now() < latest_)
         std::this_thread::sleep_for(pause);
+}
+
+Result<std::filesystem::path> makeTemporaryFolder(std::string_view name)
+{
+    const char* const chosen = std::getenv("TMPDIR");
+    std::error_code problem;
+    std::string folder = (std::filesystem::temp_directory_path(problem) / name).string() + "-XXXXXX";
+    if (!problem && mkdtemp(folder.data()) == nullptr)
+        problem = {errno, std::generic_category()};
+    if (problem)
+        return badInput("no folder can be made among the temporary files in " + std::string(chosen ? chosen : "/tmp")
+                        + ": " + problem.message() + "; set TMPDIR to a folder with room that you may write to");
+    return std::filesystem::path(folder);
 }
 
 std::string lastLine(const std::filesystem::path& file)

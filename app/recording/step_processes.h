@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/base/error.h"
+
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -9,6 +11,7 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -77,6 +80,10 @@ private:
     std::atomic<bool> hasEnded_ = false;
     std::jthread thread_; ///< last: uses the others
 };
+
+/// Makes a folder of this process among the temporary files, in TMPDIR or /tmp; an error if none can be made. `name`
+/// begins the folder's name.
+Result<std::filesystem::path> makeTemporaryFolder(std::string_view name);
 
 /// The last line of a file of messages that is not blank; "it said nothing" if there is none.
 std::string lastLine(const std::filesystem::path& file);

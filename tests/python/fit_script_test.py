@@ -154,6 +154,16 @@ class Sizes(Fit):
         fitted(("--policies", "unused", "--cache-size", "much"), script, code=2)
         self.assertFalse((self.folder / "unused").exists())
 
+    def test_no_folder_for_temporary_files(self):
+        script = self.script("train(int(given['batch']))")
+        for code, *command in ((3, "fit", "--vary", "batch=2,4", "--python", sys.executable),
+                               (2, "shard", "--gpus", "2", "--batch", "2")):
+            done = subprocess.run([HEADROOM, *command, "--gpu", _GPU, script], text=True, cwd=self.folder,
+                                  capture_output=True, env=self.environment | {"TMPDIR": "/missing"})
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertRegex(done.stderr + done.stdout, "no folder can be made among the temporary files in /missing: "
+                                                        ".*; set TMPDIR to a folder")
+
     def test_a_script_that_runs_other_ops_at_other_sizes(self):
         script = self.script("for _ in range(3):", "    for _ in range(int(given['batch'])):",
                              "        model(torch.randn(1, 64, 64, device='cuda')).square().mean().backward()",
