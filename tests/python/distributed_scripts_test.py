@@ -340,6 +340,17 @@ class Jobs(Distributed):
 
 
 class Refusals(Distributed):
+    def test_a_script_that_starts_processes_itself(self):
+        said = self.refused("""
+            import torch
+            def train(rank):
+                torch.nn.Linear(8, 8).cuda()
+            if __name__ == "__main__":
+                torch.multiprocessing.spawn(train, nprocs=1)
+            """)
+        self.assertRegex(said, "a process that the script started raised RuntimeError: .*; the simulated GPU is there for "
+                               "the script's own process only: call the training function without")
+
     def test_a_script_for_torchrun_alone(self):
         alone = 'import os\nlocal_rank = int(os.environ["LOCAL_RANK"])\n'
         self.assertRegex(self.refused(alone), "LOCAL_RANK.*torchrun sets this variable; record a process .*--nproc-per-node")

@@ -236,6 +236,10 @@ def _outcome_of(options, error):
         return _Outcome(f"{script} ended with exit code {error.code}", 2)
     print("".join(own_traceback(error).format()), end="", file=sys.stderr)
     problem = f"{script} raised {_first_line(error)}"
+    if isinstance(error, torch.multiprocessing.ProcessRaisedException):  # ends with the last line of the other traceback
+        problem = (f"{script}: a process that the script started raised {str(error).strip().splitlines()[-1]}; the "
+                   "simulated GPU is there for the script's own process only: call the training function without "
+                   f"torch.multiprocessing.spawn, or {ADVICE}")
     if isinstance(error, KeyError) and error.args and error.args[0] in NAMES:
         problem += f": torchrun sets this variable; {ADVICE}"
     if isinstance(error, torch.distributed.DistStoreError):
