@@ -15,6 +15,9 @@
 #include <QDir>
 #include <QFileInfo>
 
+#include <algorithm>
+#include <tuple>
+
 namespace headroom {
 
 QString verdictText(const VerifyResult& result)
@@ -48,7 +51,7 @@ VerifyController::VerifyController(Session& session, VerifyRow& row, QAction& ac
     connect(&row_, &VerifyRow::cancelWanted, &verifying_, &RecorderRun::cancel);
     connect(&session_, &Session::stepAboutToChange, this, &VerifyController::forget);
     connect(&session_, &Session::requestChanged, this, &VerifyController::forget);
-    connect(&session_, &Session::answerChanged, this, &VerifyController::showOffer);
+    connect(&session_, &Session::answerChanged, this, &VerifyController::takeAnswer);
     connect(&session_, &Session::stepChanged, this, &VerifyController::showOffer);
     connect(&session_, &Session::opsPolicyChanged, this, &VerifyController::showOffer);
     connect(&verifying_, &RecorderRun::progressed, &row_, &VerifyRow::setProgress);
@@ -126,6 +129,7 @@ void VerifyController::verify()
 {
     if (!whyNot().isEmpty() || verifying_.running())
         return;
+    of_ = session_.answer();
     place_ = std::make_unique<QTemporaryDir>();
     if (trainingProgram(session_.step()->trace()).isEmpty())
         verifyModel();
@@ -138,6 +142,28 @@ bool VerifyController::made(const Status& written)
     if (!written)
         row_.setVerdict(VerifyRow::Verdict::broken, sentence(QString::fromStdString(written.error().message)));
     return written.ok();
+}
+
+namespace {
+
+/// Whether both answers have the same decisions: the verdict of one is the verdict of the other.
+bool samePlan(const PlanAnswer& a, const PlanAnswer& b)
+{
+    const auto decisions = [](const CheckpointRegion& region) {
+        return std::tie(region.module, region.save, region.offload, region.hosted);
+    };
+    return a.ops == b.ops && std::ranges::equal(a.regions, b.regions, {}, decisions, decisions);
+}
+
+} // namespace
+
+/// A plan is shown before the search for a better one ends.
+void VerifyController::takeAnswer()
+{
+    if (of_ && !(session_.answer() && samePlan(*of_, *session_.answer())))
+        forget();
+    else
+        showOffer();
 }
 
 /// A plan by op is written as its ops, not as the fraction that it was made for.
@@ -172,6 +198,7 @@ void VerifyController::verifyScript()
 void VerifyController::forget()
 {
     ++planNumber_;
+    of_.reset();
     if (verifying_.running())
         verifying_.cancel();
     else if (row_.verdict() != VerifyRow::Verdict::none)

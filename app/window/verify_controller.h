@@ -4,6 +4,7 @@
 
 #include "app/recording/verifying.h"
 #include "core/base/error.h"
+#include "core/policy/plan_answer.h"
 
 #include <QTemporaryDir>
 
@@ -18,7 +19,7 @@ class Session;
 class VerifyRow;
 
 /// Runs the shown plan and compares the run with the prediction. The verdict is of a single plan: when the request
-/// changes, the verdict is cleared, and a run of another plan is ended.
+/// changes, or a better plan is found for the same request, the verdict is cleared, and the run is ended.
 class VerifyController : public QObject
 {
     Q_OBJECT
@@ -32,6 +33,7 @@ public:
 
 private:
     void forget(); ///< clears the verdict of another plan
+    void takeAnswer(); ///< the answer may have another plan than the verdict
     void showOffer();
     void verifyModel();
     void verifyScript();
@@ -43,6 +45,7 @@ private:
     QAction& action_;
     RecordController& records_;
     int planNumber_ = 0; ///< another plan has another number
+    PlanAnswerPtr of_; ///< the answer with the plan of the run and of the verdict; null: neither is there
     std::unique_ptr<QTemporaryDir> place_; ///< folder of the policy's file
     Verifying verifying_;
 };

@@ -36,6 +36,40 @@ private Q_SLOTS:
         QCOMPARE(row().text(), QString());
     }
 
+    /// The search goes on while a plan is shown, and may find a better plan of the same budget.
+    void verdictLeavesWithThePlan()
+    {
+        openStepFor("kept");
+        Session& session = window().session();
+        session.commitBudget(peak() * 3 / 4);
+        QTRY_VERIFY(session.answerIsCurrent() && !session.answer()->regions.empty());
+        window().actions().verifyPlan->trigger();
+        QTRY_COMPARE(row().verdict(), VerifyRow::Verdict::kept);
+        PlanAnswer same = *session.answer(); // proven
+        session.setAnswer(std::make_shared<const PlanAnswer>(same));
+        QCOMPARE(row().verdict(), VerifyRow::Verdict::kept);
+        same.regions.pop_back();
+        session.setAnswer(std::make_shared<const PlanAnswer>(same));
+        QCOMPARE(row().verdict(), VerifyRow::Verdict::none);
+        QCOMPARE(row().text(), QString());
+        QVERIFY(row().button()->isEnabled());
+    }
+
+    void runLeavesWithThePlan()
+    {
+        openStepFor("waits");
+        Session& session = window().session();
+        session.commitBudget(peak() * 3 / 4);
+        QTRY_VERIFY(session.answerIsCurrent() && !session.answer()->regions.empty());
+        window().actions().verifyPlan->trigger();
+        QTRY_COMPARE(row().text(), QStringLiteral("Verifying: policy"));
+        PlanAnswer better = *session.answer();
+        better.regions.pop_back();
+        session.setAnswer(std::make_shared<const PlanAnswer>(better));
+        QTRY_COMPARE(row().button()->text(), QStringLiteral("Verify"));
+        QCOMPARE(row().text(), QString());
+    }
+
     void planOfOpsIsRunAsItIsShown()
     {
         openStepFor("kept");
