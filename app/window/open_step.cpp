@@ -5,6 +5,8 @@
 #include "core/predict/step_model.h"
 #include "views/plot/tradeoff_curve.h"
 
+#include <QSignalBlocker>
+
 #include <utility>
 
 namespace headroom {
@@ -165,6 +167,61 @@ CardPtr cardOf(const CardChoice& choice, const StepTrace& step)
         return nullptr;
     const Result<Card> card = cardFor(name, step, choice.settings);
     return card ? std::make_shared<const Card>(*card) : nullptr;
+}
+
+UndoStep::UndoStep(const QString& text, std::function<void()> redo, std::function<void()> undo, int kind)
+    : QUndoCommand(text)
+    , redo_(std::move(redo))
+    , undo_(std::move(undo))
+    , kind_(kind)
+{
+}
+
+UndoStep::UndoStep(const UndoStep& done)
+    : QUndoCommand(done.text())
+    , redo_(done.redo_)
+    , undo_(done.undo_)
+    , kind_(done.kind_)
+    , done_(true)
+{
+}
+
+bool UndoStep::mergeWith(const QUndoCommand* later)
+{
+    if (kind_ != typing)
+        return false;
+    redo_ = static_cast<const UndoStep*>(later)->redo_;
+    return true;
+}
+
+void UndoStep::redo()
+{
+    if (!std::exchange(done_, false))
+        redo_();
+}
+
+// QUndoStack forgets its oldest steps only by their number, which is set while the stack is empty.
+void forgetOldSteps(QUndoStack& stack, int most)
+{
+    const auto at = [&](int index) { return static_cast<const UndoStep*>(stack.command(index)); };
+    int first = stack.index();
+    for (int held = 0; first > 0 && (at(first - 1)->id() != UndoStep::step || ++held <= most);)
+        --first;
+    if (first == 0)
+        return;
+    const int clean = stack.cleanIndex() - first;
+    std::vector<std::unique_ptr<UndoStep>> kept;
+    for (int i = first; i < stack.index(); ++i)
+        kept.push_back(std::make_unique<UndoStep>(*at(i)));
+    const QSignalBlocker quiet(stack); // the caller pushes the next step, and the stack tells its state
+    stack.clear();
+    if (clean != 0)
+        stack.resetClean();
+    for (auto& change : kept) {
+        stack.push(change.release());
+        if (stack.index() == clean)
+            stack.setClean();
+    }
 }
 
 } // namespace headroom

@@ -20,6 +20,7 @@
 
 #include <QMetaType>
 #include <QString>
+#include <QUndoStack>
 
 #include <functional>
 #include <memory>
@@ -158,6 +159,34 @@ struct OpenStep
     const std::vector<ModuleEffect>& recorded() const { return engine->effects().recorded(); }
 };
 using OpenStepPtr = std::shared_ptr<const OpenStep>;
+
+/// One undo step of a document, made of two functions.
+class UndoStep : public QUndoCommand
+{
+public:
+    enum Kind : int {
+        single = -1, ///< never becomes one with the undo step before, as QUndoCommand::id() says
+        typing = 1, ///< undo steps of typing in a row become one
+        step = 2, ///< replaces the open step: the functions hold both steps
+    };
+
+    UndoStep(const QString& text, std::function<void()> redo, std::function<void()> undo, int kind);
+    explicit UndoStep(const UndoStep& done); ///< the first redo(), by QUndoStack::push(), does nothing
+
+    int id() const override { return kind_; }
+    bool mergeWith(const QUndoCommand* later) override;
+    void undo() override { undo_(); }
+    void redo() override;
+
+private:
+    std::function<void()> redo_;
+    std::function<void()> undo_;
+    int kind_;
+    bool done_ = false;
+};
+
+/// Leaves out the oldest undo steps, so that at most `most` of kind UndoStep::step stay.
+void forgetOldSteps(QUndoStack& stack, int most);
 
 /// A memory snapshot that was read, from which a part is to be chosen.
 struct ReadSnapshot

@@ -2,41 +2,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/session.h"
 
-#include <QUndoCommand>
-
 #include <utility>
 
 namespace headroom {
-
-namespace {
-
-/// One undo step of a session, made of two functions. Steps in a row with one `id` become one; -1: never.
-class Change : public QUndoCommand
-{
-public:
-    Change(const QString& text, std::function<void()> redo, std::function<void()> undo, int id)
-        : QUndoCommand(text)
-        , redo_(std::move(redo))
-        , undo_(std::move(undo))
-        , id_(id)
-    {
-    }
-    int id() const override { return id_; }
-    bool mergeWith(const QUndoCommand* later) override
-    {
-        redo_ = static_cast<const Change*>(later)->redo_;
-        return true;
-    }
-    void undo() override { undo_(); }
-    void redo() override { redo_(); }
-
-private:
-    std::function<void()> redo_;
-    std::function<void()> undo_;
-    int id_;
-};
-
-} // namespace
 
 Session::Session(QObject* parent)
     : QObject(parent)
@@ -44,9 +12,9 @@ Session::Session(QObject* parent)
     connect(&undo_, &QUndoStack::cleanChanged, this, [this] { Q_EMIT dirtyChanged(dirty()); });
 }
 
-void Session::pushChange(const QString& text, std::function<void()> redo, std::function<void()> undo, int id)
+void Session::pushChange(const QString& text, std::function<void()> redo, std::function<void()> undo, int kind)
 {
-    undo_.push(new Change(text, std::move(redo), std::move(undo), id));
+    undo_.push(new UndoStep(text, std::move(redo), std::move(undo), kind));
 }
 
 void Session::open(const OpenStepPtr& step, Bytes budget, PlanMode mode, const std::string& card,
@@ -90,11 +58,14 @@ void Session::close()
 
 void Session::replaceStep(const OpenStepPtr& step, const QString& text, const std::optional<std::string>& card)
 {
-    if (isOpen())
-        pushChange(
-            text,
-            [this, step, pins = request_.pins, card = card.value_or(cardChoice_.card)] { applyStep(step, pins, card); },
-            [this, step = step_, pins = request_.pins, card = cardChoice_.card] { applyStep(step, pins, card); });
+    if (!isOpen())
+        return;
+    forgetOldSteps(undo_, mostUndoneSteps - 1);
+    pushChange(
+        text,
+        [this, step, pins = request_.pins, card = card.value_or(cardChoice_.card)] { applyStep(step, pins, card); },
+        [this, step = step_, pins = request_.pins, card = cardChoice_.card] { applyStep(step, pins, card); },
+        UndoStep::step);
 }
 
 void Session::applyStep(const OpenStepPtr& step, const std::map<std::string, Pin>& pins, const std::string& card)
@@ -479,11 +450,10 @@ void Session::chooseCard(const std::string& card)
 
 void Session::chooseAllocator(const std::optional<std::string>& settings)
 {
-    constexpr int typing = 1;
     if (isOpen() && settings != cardChoice_.settings && withAllocatorSettings({}, settings.value_or(std::string())))
         pushChange(
             tr("settings of the allocator"), [this, to = CardChoice{cardChoice_.card, settings}] { applyCard(to); },
-            [this, from = cardChoice_] { applyCard(from); }, typing);
+            [this, from = cardChoice_] { applyCard(from); }, UndoStep::typing);
 }
 
 void Session::applyCard(const CardChoice& choice)

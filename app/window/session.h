@@ -40,7 +40,9 @@ public:
               const OffloadChoice& offload = {});
     void close();
     /// Replaces the open step by one of the same model at other sizes. Budget, pins and selection stay, if modules of
-    /// these names exist, and the card unless `card` has another one. One undo step.
+    /// these names exist, and the card unless `card` has another one. One undo step; so many replaced steps can be
+    /// undone, since each takes memory.
+    static constexpr int mostUndoneSteps = 8;
     void replaceStep(const OpenStepPtr& step, const QString& text, const std::optional<std::string>& card = {});
 
     bool isOpen() const noexcept { return step_ != nullptr; }
@@ -180,8 +182,9 @@ Q_SIGNALS:
 private:
     bool answerIsForSettings() const; ///< the answer is of the current request, or of the same with another budget
     /// Adds one undo step and calls `redo` at once. Each function must set everything that it changes, whatever
-    /// happened in between. Steps in a row with one `id` become one; -1: never.
-    void pushChange(const QString& text, std::function<void()> redo, std::function<void()> undo, int id = -1);
+    /// happened in between.
+    void pushChange(const QString& text, std::function<void()> redo, std::function<void()> undo,
+                    int kind = UndoStep::single);
     /// Adds one undo step that applies `to`, and takes it back by applying `from`.
     template <typename Value>
     void pushChange(const QString& text, void (Session::*apply)(Value), std::decay_t<Value> from,

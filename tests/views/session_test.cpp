@@ -117,6 +117,39 @@ private Q_SLOTS:
         QCOMPARE(session_->worldSize(), 1);
     }
 
+    /// Each size, card and time model has a step of its own in memory.
+    void oldStepsAreForgotten()
+    {
+        std::vector<std::weak_ptr<const OpenStep>> steps;
+        const Bytes budgets[]{4 * GiB, 3 * GiB};
+        const int replaced = Session::mostUndoneSteps + 4;
+        for (int i = 0; i < replaced; ++i) {
+            const OpenStepPtr step = openSynthetic();
+            steps.push_back(step);
+            session_->replaceStep(step, QStringLiteral("batch %1").arg(i));
+            session_->commitBudget(budgets[(i + 1) % 2]);
+            if (i == replaced - 2)
+                session_->markExported();
+        }
+        QUndoStack& undo = session_->undoStack();
+        const auto living = std::ranges::count_if(steps, [](const auto& step) { return !step.expired(); });
+        QCOMPARE(static_cast<int>(living), Session::mostUndoneSteps + 1);
+        QCOMPARE(undo.count(), 2 * Session::mostUndoneSteps + 1); // the budget of the oldest step, too
+        QVERIFY(session_->dirty());
+        QCOMPARE(session_->budget(), budgets[replaced % 2]);
+        undo.undo();
+        QCOMPARE(session_->budget(), budgets[(replaced + 1) % 2]);
+        undo.undo();
+        QVERIFY(!session_->dirty()); // as exported
+        while (undo.canUndo())
+            undo.undo();
+        QCOMPARE(session_->step(), steps[3].lock());
+        while (undo.canRedo())
+            undo.redo();
+        QCOMPARE(session_->step(), steps.back().lock());
+        QCOMPARE(session_->budget(), budgets[replaced % 2]);
+    }
+
     void exportMakesItClean()
     {
         QSignalSpy dirty(session_.get(), &Session::dirtyChanged);
