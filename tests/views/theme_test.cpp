@@ -133,6 +133,22 @@ private Q_SLOTS:
         QVERIFY(contrast(theme.accent, theme.accentSoft) >= 4.5);
         QVERIFY(contrast(theme.danger, theme.card) >= 4.5);
         QVERIFY(contrast(theme.danger, theme.dangerSoft) >= 4.5);
+        QVERIFY(contrast(theme.host, theme.card) >= 4.5);
+        QVERIFY(contrast(theme.host, theme.hostSoft) >= 4.5);
+    }
+
+    void linesAndDarkBandsCanBeSeen_data() { looks_data(); }
+    void linesAndDarkBandsCanBeSeen() // as WCAG 2 asks of graphics
+    {
+        QFETCH(bool, dark);
+        const auto theme = Theme::make(dark);
+        QVERIFY2(contrast(theme.quiet, theme.card) >= 3,
+                 qPrintable(QString::number(contrast(theme.quiet, theme.card))));
+        if (!dark)
+            return; // bands of the light theme may be pale: the bands beside tell them apart
+        for (std::size_t i = 0; i < categoryCount; ++i)
+            QVERIFY2(contrast(theme.categories[i], theme.card) >= 3,
+                     qPrintable(categoryTitle(static_cast<Category>(i))));
     }
 
     void checkBoxesCanBeSeen_data() { looks_data(); }

@@ -10,8 +10,10 @@
 #include <QApplication>
 #include <QChart>
 #include <QPaintEvent>
+#include <QSet>
 #include <QSignalSpy>
 #include <QTest>
+#include <QValueAxis>
 
 using namespace headroom;
 
@@ -142,6 +144,45 @@ private Q_SLOTS:
         QTRY_COMPARE(title(), QStringLiteral("ms"));
         view_->resize(600, 400);
         QTRY_COMPARE(title(), QStringLiteral("Recompute, ms"));
+    }
+
+    void axesOfSmallModulesAreLabelled_data()
+    {
+        QTest::addColumn<Bytes>("kept");
+        QTest::addColumn<double>("ms");
+        QTest::addColumn<QString>("titles");
+        QTest::newRow("usual") << 96 * MiB << 4.0 << QStringLiteral("kept, MiB; Recompute, ms");
+        QTest::newRow("small") << 6 * KiB << 0.012 << QStringLiteral("kept, KiB; Recompute, µs");
+        QTest::newRow("smallest") << Bytes{512} << 3e-5 << QStringLiteral("kept, B; Recompute, µs");
+        QTest::newRow("no time") << 6 * KiB << 0.0 << QStringLiteral("kept, KiB; Recompute, ms");
+    }
+    void axesOfSmallModulesAreLabelled()
+    {
+        QFETCH(const Bytes, kept);
+        QFETCH(const double, ms);
+        QFETCH(const QString, titles);
+        auto info = std::make_shared<ModuleInfo>(*info_);
+        std::erase_if(info->stats, [](const ModuleStats& module) { return module.fqn != "GPT.layers.42"; });
+        info->stats.front().sacMemory = kept;
+        info->stats.front().sacRuntimeMs = ms;
+        view_->setModules(info);
+        view_->setOptions("GPT.layers.42", {{kept, 0, {}}, {0, ms, {}}});
+        const auto axis = [&](Qt::Orientation orientation) {
+            return qobject_cast<QValueAxis*>(chart_->chart()->axes(orientation).value(0));
+        };
+        QVERIFY2(QString(axis(Qt::Horizontal)->titleText() + QStringLiteral("; ") + axis(Qt::Vertical)->titleText())
+                     .endsWith(titles),
+                 qPrintable(axis(Qt::Horizontal)->titleText()));
+        for (const auto* one : {axis(Qt::Horizontal), axis(Qt::Vertical)}) {
+            QSet<QString> labels;
+            int count = 0;
+            for (double tick = 0; tick <= one->max(); tick += one->tickInterval(), ++count)
+                labels << QString::asprintf(qPrintable(one->labelFormat()), tick);
+            QVERIFY2(count >= 3 && count <= 20 && labels.size() == count,
+                     qPrintable(QStringList(labels.values()).join(u' ')));
+        }
+        QCOMPARE(chart_->plane().at({0, static_cast<double>(kept), 0}).y() < chart_->chart()->plotArea().bottom(),
+                 true);
     }
 
     void tableHoldsTheCurveAndTheChoice()

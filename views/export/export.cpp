@@ -264,9 +264,10 @@ std::vector<LegendEntry> entriesOf(const TimelineScene& scene, const TimelineDra
 void paintBudgetTag(QPainter& painter, Bytes budget, bool feasible, const TimelineGeometry& geometry,
                     const Theme& theme)
 {
-    const double y = geometry.bytes.toPixel(static_cast<double>(budget));
-    if (y < geometry.plot.top())
+    const double line = geometry.bytes.toPixel(static_cast<double>(budget));
+    if (line < geometry.plot.top())
         return;
+    const double y = std::max(line, geometry.plot.top() + 17); // names of phases are above the plot
     painter.setPen(feasible ? theme.text : theme.danger);
     painter.setFont(theme.caption);
     painter.drawText(QRectF(geometry.plot.right() + 6, y - 17, 90, 16), Qt::AlignLeft | Qt::AlignVCenter,
@@ -315,8 +316,6 @@ void paintTimeline(QPainter& painter, const TimelineExport& data, const ExportOp
     paintPeaks(painter, placePeaks(marks, geometry, theme, taken), theme);
 }
 
-constexpr double mib = static_cast<double>(MiB);
-
 // The range begins a little below 0, so that dots on an axis are whole.
 AxisRange fromZero(double most)
 {
@@ -332,11 +331,11 @@ void paintTradeOff(QPainter& painter, const TradeOffExport& data, const ExportOp
     std::vector<LegendEntry> entries;
     if (!picture.estimate.empty()) {
         entries.push_back({QStringLiteral("checkpointing options"), theme.text, LegendEntry::Symbol::line});
-        entries.push_back({QStringLiteral("PyTorch's estimate"), theme.hatch, LegendEntry::Symbol::line});
+        entries.push_back({QStringLiteral("PyTorch's estimate"), theme.quiet, LegendEntry::Symbol::line});
     }
     if (!picture.others.empty())
         entries.push_back({picture.selected ? QStringLiteral("others of the class") : QStringLiteral("modules"),
-                           theme.hatch, LegendEntry::Symbol::line});
+                           theme.quiet, LegendEntry::Symbol::line});
     if (picture.hasPlan) {
         entries.push_back({QStringLiteral("chosen by the plan"), theme.accent, LegendEntry::Symbol::dot});
         if (data.msPerGiB > 0)
@@ -347,10 +346,13 @@ void paintTradeOff(QPainter& painter, const TradeOffExport& data, const ExportOp
                                             : QStringLiteral("Trade-off of ") + QString::fromStdString(data.selected);
     auto plot = paintFrame(painter, options, data.title, head, std::move(entries), theme);
     plot.adjust(58, 6, -10, -44);
-    const TradeOffPlane plane{{fromZero(picture.mostKept), plot.left(), plot.right()},
-                              {fromZero(picture.mostMs), plot.bottom(), plot.top()}};
-    paintAxes(painter, plot, {plane.kept, mib, {}, QStringLiteral("Activation memory kept, MiB")},
-              {plane.ms, 1, {}, QStringLiteral("Recompute, ms")}, theme);
+    const TradeOffPlane plane{{fromZero(picture.keptEnd()), plot.left(), plot.right()},
+                              {fromZero(picture.msEnd()), plot.bottom(), plot.top()}};
+    const ByteUnit bytes = picture.keptUnit();
+    const TimeUnit time = picture.timeUnit();
+    paintAxes(painter, plot,
+              {plane.kept, bytes.bytes, {}, QStringLiteral("Activation memory kept, ") + QLatin1String(bytes.name)},
+              {plane.ms, time.ms, {}, QStringLiteral("Recompute, ") + QString::fromUtf8(time.name)}, theme);
     paintOtherCurves(painter, picture, plane, theme);
     paintNames(painter, picture, plane, plot, theme);
     paintChoices(painter, picture, data.msPerGiB, plane, theme);

@@ -234,6 +234,26 @@ TradeOffPicture tradeOffPicture(const ModuleInfo& info)
     return picture;
 }
 
+ByteUnit TradeOffPicture::keptUnit() const noexcept
+{
+    return byteUnitFor(std::min(keptEnd(), static_cast<double>(MiB)));
+}
+
+TimeUnit TradeOffPicture::timeUnit() const noexcept
+{
+    return timeUnitFor({0, msEnd()});
+}
+
+double TradeOffPicture::keptEnd() const noexcept
+{
+    return mostKept > 0 ? mostKept : static_cast<double>(MiB);
+}
+
+double TradeOffPicture::msEnd() const noexcept
+{
+    return mostMs > 0 ? mostMs : 1;
+}
+
 TangentPiece tangent(const TradeOffPicture& picture, double msPerGiB)
 {
     const double slope = msPerGiB / static_cast<double>(GiB); // ms per byte
@@ -274,10 +294,10 @@ void paintDot(QPainter& painter, QPointF at, double radius, const QColor& fill, 
 void paintOtherCurves(QPainter& painter, const TradeOffPicture& picture, const TradeOffPlane& plane, const Theme& theme)
 {
     painter.setBrush(Qt::NoBrush);
-    painter.setPen(QPen(picture.selected ? theme.ghost : theme.hatch, 1));
+    painter.setPen(QPen(theme.quiet, 1));
     for (const auto& other : picture.others)
         painter.drawPolyline(lineOf(other, plane));
-    painter.setPen(QPen(theme.ghost, 1.5));
+    painter.setPen(QPen(theme.quiet, 1.5));
     painter.drawPolyline(lineOf(picture.estimate, plane));
 }
 

@@ -5,6 +5,7 @@
 #include "core/policy/module_options.h"
 #include "core/sac/module_info.h"
 #include "views/plot/axis_map.h"
+#include "views/plot/number_text.h"
 #include "views/theme/theme.h"
 
 #include <QPointF>
@@ -68,6 +69,11 @@ struct TradeOffPicture
     bool hasPlan = false;
     double mostKept = 0;
     double mostMs = 0;
+
+    ByteUnit keptUnit() const noexcept; ///< of the axis: MiB, or a smaller unit for a small module
+    TimeUnit timeUnit() const noexcept; ///< of the axis
+    double keptEnd() const noexcept; ///< of the axis, in bytes; never 0
+    double msEnd() const noexcept; ///< of the axis; never 0
 };
 /// Makes the picture of a module from the plan's choices (`planned` empty: no plan), and from the planner's options for
 /// the module (empty: from PyTorch's estimate).

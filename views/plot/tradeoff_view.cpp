@@ -34,15 +34,12 @@ constexpr double cornerReach = 9; ///< pixels
 constexpr double dotReach = 8;
 constexpr double countHeight = 20;
 constexpr double countWidth = 76;
-constexpr double mib = static_cast<double>(MiB);
 
 } // namespace
 
 TradeOffChart::TradeOffChart(QWidget* parent)
     : PlotChart(tr("Trade-off of the selected module"), parent)
 {
-    xAxis().setTitleText(tr("Activation memory kept, MiB"));
-    yAxis().setTitleText(tr("Recompute, ms"));
     connect(chart()->scene(), &QGraphicsScene::changed, this, [this] { scenery_.forget(); });
 }
 
@@ -55,7 +52,10 @@ void TradeOffChart::setPicture(const TradeOffPicture& picture, double msPerGiB, 
     const bool sameCurves = !picture.curve.empty() && picture.selected == picture_.selected
         && picture.curve == picture_.curve && picture.others == picture_.others
         && picture.estimate == picture_.estimate;
-    const auto shown = [this] { return std::tuple(xAxis().min(), xAxis().max(), yAxis().min(), yAxis().max()); };
+    const auto shown = [this] {
+        const TradeOffPlane at = plane();
+        return std::tuple(at.kept.data.begin, at.kept.data.end, at.ms.data.begin, at.ms.data.end);
+    };
     const auto before = shown();
     QRectF changed = planRect();
     picture_ = picture;
@@ -95,21 +95,34 @@ QRectF TradeOffChart::planRect() const
     return rect;
 }
 
+namespace {
+
+void setTitle(QValueAxis& axis, const QString& title)
+{
+    if (axis.titleText() != title)
+        axis.setTitleText(title);
+}
+
+} // namespace
+
 void TradeOffChart::updateAxes(const Theme& theme)
 {
     setAxisStyle(theme);
     // The ranges leave room below zero, so that dots on an axis are whole, and after the last point for the count.
     const auto range = [](double most, double pixels, double above) {
-        const double perPixel = std::max(most, 1e-6) / std::max(pixels - roomBelowZero - above, 1.0);
-        return AxisRange{-roomBelowZero * perPixel, std::max(most, 1e-6) + above * perPixel};
+        const double perPixel = most / std::max(pixels - roomBelowZero - above, 1.0);
+        return AxisRange{-roomBelowZero * perPixel, most + above * perPixel};
     };
     const auto plot = chart()->plotArea();
-    const QString title = tr("Recompute, ms");
+    const ByteUnit bytes = picture_.keptUnit();
+    const TimeUnit time = picture_.timeUnit();
+    const QString timeName = QString::fromUtf8(time.name);
+    const QString title = tr("Recompute, %1").arg(timeName);
     const bool fits = QFontMetricsF(theme.caption).horizontalAdvance(title) + roomOfTitle <= plot.height();
-    if (const QString shown = fits ? title : tr("ms"); yAxis().titleText() != shown)
-        yAxis().setTitleText(shown);
-    const auto kept = range(picture_.mostKept / mib, plot.width(), 36);
-    const auto ms = range(picture_.mostMs, plot.height(), 18);
+    setTitle(yAxis(), fits ? title : timeName);
+    setTitle(xAxis(), tr("Activation memory kept, %1").arg(QLatin1String(bytes.name)));
+    const auto kept = range(picture_.keptEnd() / bytes.bytes, plot.width(), 36);
+    const auto ms = range(picture_.msEnd() / time.ms, plot.height(), 18);
     const auto ticks = [](AxisRange shown, double mostSteps) {
         return niceTicks({0, shown.end}, std::max(2, static_cast<int>(mostSteps)));
     };
@@ -136,8 +149,11 @@ void TradeOffChart::resizeEvent(QResizeEvent* event)
 TradeOffPlane TradeOffChart::plane() const
 {
     const auto plot = chart()->plotArea();
-    return {{{xAxis().min() * mib, xAxis().max() * mib}, plot.left(), plot.right()},
-            {{yAxis().min(), yAxis().max()}, plot.bottom(), plot.top()}};
+    const auto rangeOf = [](const QValueAxis& axis, double unit) {
+        return AxisRange{axis.min() * unit, axis.max() * unit};
+    };
+    return {{rangeOf(xAxis(), picture_.keptUnit().bytes), plot.left(), plot.right()},
+            {rangeOf(yAxis(), picture_.timeUnit().ms), plot.bottom(), plot.top()}};
 }
 
 void TradeOffChart::paintEvent(QPaintEvent*)
@@ -371,10 +387,10 @@ void TradeOffView::showHead(const TradeOffPicture& picture)
     if (!picture.curve.empty()) {
         if (!picture.estimate.empty()) {
             entries.push_back({tr("checkpointing options"), theme.text, LegendEntry::Symbol::line});
-            entries.push_back({tr("PyTorch's estimate"), theme.hatch, LegendEntry::Symbol::line});
+            entries.push_back({tr("PyTorch's estimate"), theme.quiet, LegendEntry::Symbol::line});
         }
         if (!picture.others.empty())
-            entries.push_back({tr("others of the class"), theme.hatch, LegendEntry::Symbol::line});
+            entries.push_back({tr("others of the class"), theme.quiet, LegendEntry::Symbol::line});
         if (picture.hasPlan)
             entries.push_back({tr("chosen by the plan"), theme.accent, LegendEntry::Symbol::dot});
         if (picture.hasPlan && price_ > 0)

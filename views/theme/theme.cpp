@@ -74,6 +74,7 @@ Theme Theme::light()
     theme.hover = QColor(0xF0F2F5);
     theme.selected = QColor(0xE9EDF2);
     theme.ghost = QColor(0xDDE1E6);
+    theme.quiet = QColor(0x878F9B);
     theme.hatch = QColor(0xAEB5BF);
     setCategories(theme,
                   {{Category::parameter, 0x33589B},
@@ -112,6 +113,7 @@ Theme Theme::dark()
     theme.hover = QColor(0x20252D);
     theme.selected = QColor(0x262C36);
     theme.ghost = QColor(0x323944);
+    theme.quiet = QColor(0x6B7583);
     theme.hatch = QColor(0x525C69);
     setCategories(theme,
                   {{Category::parameter, 0x5B84CF},
@@ -122,10 +124,10 @@ Theme Theme::dark()
                    {Category::gradient, 0x3CAE8E},
                    {Category::activation, 0xF0934A},
                    {Category::temporary, 0xF2D57E},
-                   {Category::nonPyTorch, 0x5E4A8C},
-                   {Category::unshardedParameter, 0x5624F6},
-                   {Category::unshardedGradient, 0x921042},
-                   {Category::communication, 0x7E10BA}});
+                   {Category::nonPyTorch, 0x7A6A60},
+                   {Category::unshardedParameter, 0x847EF6},
+                   {Category::unshardedGradient, 0x8E2EF6},
+                   {Category::communication, 0xC02EA6}});
     theme.ramp
         = {QColor(0x3F6299), QColor(0x2C8CA6), QColor(0x45B08F), QColor(0x9BC56C), QColor(0xEBD57A), QColor(0xF0934A)};
     setFonts(theme);
@@ -254,6 +256,7 @@ QTreeView, QTableView, QListView { border: none; outline: none; show-decoration-
 QTreeView::item { border: none; }
 QTreeView::item:hover { background: %5; }
 QTreeView::item:selected { background: %6; color: %3; }
+QAbstractScrollArea::corner { background: transparent; border: none; }
 QScrollBar:vertical { background: transparent; width: 10px; margin: 0; }
 QScrollBar:horizontal { background: transparent; height: 10px; margin: 0; }
 QScrollBar::handle { background: %8; border-radius: 3px; margin: 2px; }

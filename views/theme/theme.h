@@ -38,7 +38,8 @@ struct Theme
     QColor dangerSoft;
     QColor hover; ///< background of the item under the pointer
     QColor selected; ///< background of the selected row
-    QColor ghost; ///< curves of other modules, behind the selected one
+    QColor ghost; ///< what is not selected, as a ground
+    QColor quiet; ///< curves behind the selected one: of other modules, and of the estimate
     QColor hatch; ///< strokes of "saved by the plan" and of the budgets that do not fit
 
     std::array<QColor, categoryCount> categories; ///< by value of Category
