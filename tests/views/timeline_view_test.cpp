@@ -424,6 +424,18 @@ private Q_SLOTS:
         QCOMPARE(canvas_->handle().value(), 500 * GiB);
     }
 
+    /// Names of phases reach over the margin in which the tag is.
+    void tagOfTheBudgetLeavesTheNamesOfPhasesFree()
+    {
+        const QRectF& plot = canvas_->geometryOfPlot().plot;
+        const double top = canvas_->geometryOfPlot().bytes.data.end;
+        for (const double budget : {0.0, 0.01 * top, 0.5 * top, 0.99 * top, top, 2 * top}) {
+            view_->setBudget(static_cast<Bytes>(budget), true);
+            const QRectF tag = canvas_->handle().geometry();
+            QVERIFY2(tag.top() >= plot.top() && tag.bottom() <= plot.bottom(), qPrintable(QString::number(budget)));
+        }
+    }
+
     void overviewPansAndZooms()
     {
         auto* strip = view_->findChild<OverviewStrip*>();

@@ -235,6 +235,7 @@ void BytesControl::focusOutEvent(QFocusEvent* event)
 namespace {
 
 constexpr double tip = 6;
+constexpr double arrow = 5; ///< half of the base
 constexpr double ring = 2; ///< room for the focus ring
 
 } // namespace
@@ -278,8 +279,11 @@ void BudgetHandle::valueMoved()
 {
     const auto size = sizeHint();
     resize(size);
+    // The tag stays beside the plot, since names of phases are above; only the arrow reaches the plot's edges.
+    const int highest = static_cast<int>(std::ceil(geometry_.plot.top()));
+    const int lowest = static_cast<int>(std::floor(geometry_.plot.bottom())) - size.height();
     move(static_cast<int>(std::lround(geometry_.plot.right())) + 1,
-         static_cast<int>(std::floor(lineY())) - size.height() / 2);
+         std::clamp(static_cast<int>(std::floor(lineY())) - size.height() / 2, highest, std::max(highest, lowest)));
     update();
     Q_EMIT moved();
 }
@@ -291,15 +295,16 @@ void BudgetHandle::paintEvent(QPaintEvent*)
     QPainter painter(this);
     painter.setRenderHint(QPainter::Antialiasing);
     const double middle = height() / 2 + 0.5;
+    const double base = std::clamp(lineY() - y(), ring + arrow, height() - ring - arrow);
     const QRectF box(tip, ring, width() - tip - ring, height() - 2 * ring);
     QPainterPath tag;
     tag.addRoundedRect(box, 4, 4);
-    QPainterPath arrow;
-    arrow.moveTo(0, middle);
-    arrow.lineTo(tip + 1, middle - 5);
-    arrow.lineTo(tip + 1, middle + 5);
-    arrow.closeSubpath();
-    painter.fillPath(tag.united(arrow), fill);
+    QPainterPath point;
+    point.moveTo(0, lineY() - y());
+    point.lineTo(tip + 1, base - arrow);
+    point.lineTo(tip + 1, base + arrow);
+    point.closeSubpath();
+    painter.fillPath(tag.united(point), fill);
     if (hasFocus()) {
         painter.setPen(QPen(theme.card, 1));
         painter.setBrush(Qt::NoBrush);
