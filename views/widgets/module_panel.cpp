@@ -94,12 +94,13 @@ void ModuleTreeView::mousePressEvent(QMouseEvent* event)
 namespace {
 
 constexpr int keptWidths[]{110, 80, 76, 0}; // with a bar, with a short bar, without; hidden
-constexpr int recomputeWidth = 92;
+constexpr int recomputeWidth = 86;
 constexpr int measuredWidth = 104;
 constexpr int ratioWidth = 56;
 constexpr int exposedWidth = 72;
 constexpr int hostWidth = 76;
 constexpr int nameWidth = 160; // names get this width before the kept column gets a bar
+constexpr int leastNameWidth = 80; // with less left, the table scrolls
 constexpr int indentation = 14; // of each level, less in a deep tree
 constexpr int leastIndentation = 6;
 constexpr int deepestIndentation = 84; // of the deepest level, so that names have room
@@ -202,14 +203,13 @@ ModulePanel::ModulePanel(ModuleTreeModel* model, QWidget* parent)
     tree_->setSortingEnabled(true);
     tree_->sortByColumn(ModuleTreeModel::moduleColumn, Qt::AscendingOrder);
     tree_->setContextMenuPolicy(Qt::CustomContextMenu);
-    tree_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
     QHeaderView* header = tree_->header();
     header->setStretchLastSection(false);
     header->setSectionsMovable(false);
     header->setSortIndicatorShown(false);
-    header->setSectionResizeMode(ModuleTreeModel::moduleColumn, QHeaderView::Stretch);
+    tree_->viewport()->installEventFilter(this);
     for (const auto& [column, width] :
-         {std::pair(ModuleTreeModel::keptColumn, keptWidths[0]),
+         {std::pair(ModuleTreeModel::moduleColumn, nameWidth), std::pair(ModuleTreeModel::keptColumn, keptWidths[0]),
           std::pair(ModuleTreeModel::recomputeColumn, recomputeWidth),
           std::pair(ModuleTreeModel::measuredColumn, measuredWidth),
           std::pair(ModuleTreeModel::ratioColumn, ratioWidth), std::pair(ModuleTreeModel::exposedColumn, exposedWidth),
@@ -236,7 +236,10 @@ ModulePanel::ModulePanel(ModuleTreeModel* model, QWidget* parent)
     };
     indent();
     connect(model_, &QAbstractItemModel::modelReset, this, indent);
-    connect(model_, &QAbstractItemModel::modelReset, this, &ModulePanel::showNothing);
+    connect(model_, &QAbstractItemModel::modelReset, this, [this] {
+        expanded_.clear(); // of the step before
+        showNothing();
+    });
     connect(tree_->selectionModel(), &QItemSelectionModel::currentChanged, this, [this](const QModelIndex& current) {
         if (selecting_)
             return;
@@ -338,11 +341,7 @@ void ModulePanel::filterByMark(PlanMark mark)
     moved_->setChecked(mark == PlanMark::offloaded);
     if (mark == PlanMark::none && proxy_->mark() == PlanMark::none)
         return;
-    selecting_ = true;
-    proxy_->setMark(mark);
-    selecting_ = false;
-    if (mark != PlanMark::none)
-        tree_->expandAll();
+    refilter([&] { proxy_->setMark(mark); });
     select(selected_);
     showNothing();
 }
@@ -354,7 +353,7 @@ void ModulePanel::changeEvent(QEvent* event)
         showMarks();
 }
 
-/// Gives the kept column the width that names and times leave.
+/// Gives the kept column the width that names and times leave, and the names the rest.
 void ModulePanel::giveWidths()
 {
     const int times = comparing_ ? measuredWidth + ratioWidth
@@ -366,6 +365,7 @@ void ModulePanel::giveWidths()
     tree_->setColumnHidden(ModuleTreeModel::keptColumn, *widest == 0);
     if (*widest > 0)
         tree_->header()->resizeSection(ModuleTreeModel::keptColumn, *widest);
+    tree_->header()->resizeSection(ModuleTreeModel::moduleColumn, std::max(left + nameWidth - *widest, leastNameWidth));
 }
 
 void ModulePanel::focusFilter()
@@ -401,20 +401,52 @@ void ModulePanel::showNothing()
     nothing_->setGeometry(margin, margin, width, nothing_->heightForWidth(width));
 }
 
-void ModulePanel::resizeEvent(QResizeEvent* event)
+bool ModulePanel::eventFilter(QObject* watched, QEvent* event)
 {
-    QWidget::resizeEvent(event);
-    giveWidths();
-    showNothing();
+    if (watched == tree_->viewport() && event->type() == QEvent::Resize) {
+        giveWidths();
+        showNothing();
+    }
+    return QWidget::eventFilter(watched, event);
+}
+
+/// Changes the filters by `change`. Filtered rows are all expanded; without a filter, the tree is expanded as before.
+template <typename Change>
+void ModulePanel::refilter(const Change& change)
+{
+    const auto filters
+        = [this] { return proxy_->mark() != PlanMark::none || !proxy_->filterRegularExpression().pattern().isEmpty(); };
+    const bool filtered = filters();
+    if (!filtered) {
+        expanded_.clear();
+        rememberExpanded({});
+    }
+    selecting_ = true;
+    change();
+    if (filters()) {
+        tree_->expandAll();
+    } else if (filtered) {
+        tree_->collapseAll();
+        for (const ModuleId module : expanded_)
+            tree_->expand(proxy_->mapFromSource(model_->indexOf(module)));
+    }
+    selecting_ = false;
+}
+
+void ModulePanel::rememberExpanded(const QModelIndex& parent)
+{
+    for (int row = 0; row < proxy_->rowCount(parent); ++row) {
+        const QModelIndex index = proxy_->index(row, 0, parent);
+        if (!tree_->isExpanded(index))
+            continue;
+        expanded_.push_back(model_->moduleAt(proxy_->mapToSource(index)));
+        rememberExpanded(index);
+    }
 }
 
 void ModulePanel::applyFilter(const QString& text)
 {
-    selecting_ = true;
-    proxy_->setFilterFixedString(text);
-    selecting_ = false;
-    if (!text.isEmpty())
-        tree_->expandAll();
+    refilter([&] { proxy_->setFilterFixedString(text); });
     select(selected_);
     if (tree_->currentIndex().isValid())
         tree_->scrollTo(tree_->currentIndex());

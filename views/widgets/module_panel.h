@@ -68,7 +68,7 @@ Q_SIGNALS:
     void menuWanted(headroom::ModuleId module, const QPoint& globalPosition);
 
 protected:
-    void resizeEvent(QResizeEvent* event) override;
+    bool eventFilter(QObject* watched, QEvent* event) override; ///< the tree's width may change with a scroll bar
     void changeEvent(QEvent* event) override;
 
 private:
@@ -80,6 +80,9 @@ private:
     QToolButton* makeMark(PlanMark mark, const QString& tip);
     void showMarks();
     void filterByMark(PlanMark mark);
+    template <typename Change>
+    void refilter(const Change& change);
+    void rememberExpanded(const QModelIndex& parent); ///< adds the expanded modules inside of `parent`
 
     ModuleTreeModel* model_;
     Rows* proxy_;
@@ -91,6 +94,7 @@ private:
     WrappedLabel* nothing_; ///< why the tree has no row
     bool hasRange_ = false;
     bool selecting_ = false;
+    std::vector<ModuleId> expanded_; ///< without a filter
     ModuleId selected_; ///< also while filters hide the module
     bool comparing_ = false;
     bool distributed_ = false;
