@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/views/made_up.h"
 #include "views/plot/budget_steps.h"
+#include "views/theme/styles.h"
 #include "views/theme/theme.h"
 #include "views/widgets/budget_bar.h"
 
@@ -13,6 +14,7 @@
 #include <QSet>
 #include <QSignalSpy>
 #include <QTest>
+#include <QToolTip>
 
 #include <algorithm>
 #include <cmath>
@@ -194,6 +196,7 @@ private Q_SLOTS:
         QCOMPARE(bar_->budget(), 40 * GiB);
         QVERIFY(!edit->problem().isEmpty());
         QCOMPARE(line_->toolTip(), edit->problem());
+        QCOMPARE(QToolTip::text(), WrappedToolTips::wrapped(edit->problem())); // without the mouse
         QTest::keyClick(line_, Qt::Key_Escape);
         QVERIFY(edit->problem().isEmpty());
         QCOMPARE(line_->text(), QStringLiteral("40.00"));

@@ -165,6 +165,7 @@ void BudgetEdit::read()
     const auto bytes = parseBytes(text.toStdString());
     if (!bytes) {
         setProblem(QString::fromStdString(bytes.error().message));
+        WrappedToolTips::show(line_->mapToGlobal(line_->rect().bottomLeft()), problem_, line_);
         return;
     }
     value_ = *bytes;
@@ -320,6 +321,7 @@ void OffloadRow::read()
     const Result<Bytes> bytes = text.isEmpty() ? Result<Bytes>(0) : parseBytes(text.toStdString());
     if (!bytes) {
         setProblem(QString::fromStdString(bytes.error().message));
+        WrappedToolTips::show(field_->mapToGlobal(field_->rect().bottomLeft()), field_->toolTip(), field_);
         return;
     }
     hostMemory_ = *bytes;
@@ -535,11 +537,6 @@ void BudgetBar::setPossible(bool possible)
     for (QAbstractButton* button : modes_->buttons())
         button->setEnabled(possible);
     showFigures();
-}
-
-Bytes BudgetBar::step() const
-{
-    return scale_->step();
 }
 
 void BudgetBar::stepBy(int steps)

@@ -211,7 +211,7 @@ public:
     void setOffloading(bool offloading);
     OffloadRow* offload() const noexcept { return offload_; }
 
-    Bytes step() const; ///< step in bytes of the keys Left and Right
+    Bytes step() const { return scale_->step(); } ///< step in bytes of the keys Left and Right
     void stepBy(int steps);
 
 Q_SIGNALS:
