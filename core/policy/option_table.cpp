@@ -235,11 +235,8 @@ private:
                          layout.boundary())
             : layout;
         std::vector<Bytes> changes = sum(less);
-        for (Bytes& bytes : changes)
-            bytes = -bytes;
-        for (const auto& [begin, end, bytes] : casts_)
-            for (std::uint32_t event = begin; event < end; ++event)
-                changes[event] -= bytes;
+        for (std::size_t event = 0; event < changes.size(); ++event)
+            changes[event] = -changes[event] - (casts_.empty() ? 0 : casts_[event]);
         problem.atBoundary = least.atBoundary();
         problem.constant = std::max<Bytes>(least.before(), 0);
         measureAgain(least.raised(changes), problem);
@@ -343,7 +340,7 @@ private:
     std::vector<Range> ranges_; ///< by class of arcs
     std::vector<StepLayout::PartEvents> partEvents_; ///< by arc
     std::vector<std::vector<PartDeviations::Stretch>> more_, less_; ///< by arc
-    std::vector<PartDeviations::Stretch> casts_; ///< castsThatMayBeGone()
+    std::vector<Bytes> casts_; ///< castsThatMayBeGone()
     OptionTable table_;
 };
 

@@ -15,10 +15,10 @@
 namespace headroom {
 namespace {
 
-/// Adds the stretches from `begin` to `end` before autograd unpacks the storage and after autograd has released the
-/// storage.
+/// Adds the bytes of a storage to the events from `begin` to `end` before autograd unpacks the storage and after
+/// autograd has released the storage. `changes`, by event, are summed up later.
 void addWithoutAutograd(const StepTrace& trace, const StorageEvents& events, StorageId storage, std::uint32_t begin,
-                        std::uint32_t end, std::vector<PartDeviations::Stretch>& stretches)
+                        std::uint32_t end, std::vector<Bytes>& changes)
 {
     std::uint32_t asked = end;
     std::uint32_t released = end;
@@ -29,36 +29,46 @@ void addWithoutAutograd(const StepTrace& trace, const StorageEvents& events, Sto
         else if (kind == EventKind::release)
             released = event;
     }
-    const Bytes bytes = trace.storages.bytes[storage];
-    if (begin < asked)
-        stretches.push_back({begin, asked, bytes});
-    if (std::max(released, asked) < end)
-        stretches.push_back({std::max(released, asked), end, bytes});
+    const auto add = [&](std::uint32_t first, std::uint32_t after) {
+        if (first >= after)
+            return;
+        changes[first] += trace.storages.bytes[storage];
+        changes[after] -= trace.storages.bytes[storage];
+    };
+    add(begin, asked);
+    add(std::max(released, asked), end);
 }
 
 } // namespace
 
-std::vector<PartDeviations::Stretch> castsThatMayBeGone(const StepModel& model, const StorageEvents& events)
+std::vector<Bytes> castsThatMayBeGone(const StepModel& model, const StorageEvents& events)
 {
     const StepTrace& trace = *model.trace();
     const std::vector<OpId>& casts = model.index().casts;
-    std::vector<PartDeviations::Stretch> gone;
+    std::vector<Bytes> gone;
     std::uint32_t firstUnpack = StepIndex::never; // since the oldest open cast
-    std::vector<std::uint32_t> open; // live casts
+    std::vector<bool> open(casts.size(), false); // live casts
+    std::size_t openCount = 0;
     for (std::uint32_t event = 0; !casts.empty() && event < trace.events.size(); ++event) {
         const std::uint32_t a = trace.events.a[EventIndex(event)];
         const EventKind kind = trace.events.kind[EventIndex(event)];
-        if (kind == EventKind::unpack && !open.empty())
+        if (kind == EventKind::unpack && openCount > 0)
             firstUnpack = std::min(firstUnpack, event);
-        else if (kind == EventKind::alloc && casts[a].valid())
-            open.push_back(a);
-        else if (kind == EventKind::free && casts[a].valid() && std::erase(open, a) > 0) {
-            if (firstUnpack != StepIndex::never)
+        else if (kind == EventKind::alloc && casts[a].valid()) {
+            open[a] = true;
+            ++openCount;
+        } else if (kind == EventKind::free && casts[a].valid() && open[a]) {
+            open[a] = false;
+            --openCount;
+            if (firstUnpack != StepIndex::never) {
+                gone.resize(trace.events.size(), 0);
                 addWithoutAutograd(trace, events, StorageId(a), firstUnpack, event, gone);
-            if (open.empty())
+            }
+            if (openCount == 0)
                 firstUnpack = StepIndex::never;
         }
     }
+    std::partial_sum(gone.begin(), gone.end(), gone.begin());
     return gone;
 }
 

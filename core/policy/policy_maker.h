@@ -16,10 +16,10 @@
 
 namespace headroom {
 
-/// The stretches of events where casts of weights may be freed earlier than recorded: the first recomputation in
+/// By event: bytes of casts of weights that may be freed earlier than recorded; empty: none. The first recomputation in
 /// backward empties autocast's cache, casts of other parts included. From the first unpack of a cast until the last
 /// release, autograd holds the cast, so that the events in between are left out.
-std::vector<PartDeviations::Stretch> castsThatMayBeGone(const StepModel& model, const StorageEvents& events);
+std::vector<Bytes> castsThatMayBeGone(const StepModel& model, const StorageEvents& events);
 
 /// Whether the recorded program has several models, with a root `models` in the trace.
 bool hasSeveralModels(const StepTrace& trace);

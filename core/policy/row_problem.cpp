@@ -53,8 +53,7 @@ Result<RowProblem> RowProblem::create(const StepModel& model, const StorageEvent
         = [&](const PartArcs::Arc& arc) { return tree.units[static_cast<std::size_t>(arc.unit)].module; };
     const StepLayout layout(model, events, modules, worldSize, held);
     const PartArcs::PartEventsOf partEventsOf = [&](const PartArcs::Arc& arc) {
-        const StepLayout own(model, events, modules, worldSize, held, layout.boundaryOf(moduleOf(arc)));
-        return own.partEvents(*arc.replay, moduleOf(arc), arc.first, arc.last);
+        return layout.partEvents(*arc.replay, moduleOf(arc), arc.first, arc.last, layout.boundaryOf(moduleOf(arc)));
     };
     const PartArcs::SharedOf sharedOf = [&](const PartArcs::Arc& arc) { // not what only the arc's parts share
         return arc.last - arc.first > 1 ? layout.sharedBeyond(arc.first, arc.last) : layout.shared();
@@ -83,9 +82,9 @@ Result<RowProblem> RowProblem::create(const StepModel& model, const StorageEvent
     for (const PartArcs::Arc& arc : own->parts.arcs)
         for (const std::uint32_t event : arc.replay->events())
             problem.atLeast_[event] = least.after()[event];
-    for (const auto& [begin, end, bytes] : castsThatMayBeGone(model, events))
-        for (std::uint32_t event = begin; event < end; ++event)
-            problem.atLeast_[event] -= bytes;
+    const std::vector<Bytes> gone = castsThatMayBeGone(model, events);
+    std::ranges::transform(gone, problem.atLeast_, problem.atLeast_.begin(),
+                           [](Bytes less, Bytes bytes) { return bytes - less; });
     own->shared = sharedIn(model, layout, *own, std::ranges::max(problem.atLeast_));
     problem.options_ = own;
     problem.findStretches();

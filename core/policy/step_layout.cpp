@@ -296,7 +296,8 @@ std::vector<StepLayout::Zone> StepLayout::zonesOf(ModuleId module, int first, in
     return zones;
 }
 
-StepLayout::PartEvents StepLayout::partEvents(const LocalReplay& replay, ModuleId module, int first, int last) const
+StepLayout::PartEvents StepLayout::partEvents(const LocalReplay& replay, ModuleId module, int first, int last,
+                                              std::uint32_t boundary) const
 {
     PartEvents made;
     const auto events = replay.events();
@@ -307,7 +308,7 @@ StepLayout::PartEvents StepLayout::partEvents(const LocalReplay& replay, ModuleI
     const auto add = [&](const Zone& zone, bool atEvent, std::uint32_t begin, std::uint32_t end) {
         const std::int32_t change = atEvent ? replay.changeAt(next) : next > 0 ? replay.changeAt(next - 1) : -1;
         const PartEvents::Moment moment{change, atEvent};
-        if (begin <= boundary_ && boundary_ < end)
+        if (begin <= boundary && boundary < end)
             made.boundary_ = moment;
         if (zone.where == PartEvents::Where::own)
             made.addOwn(moment, atEvent ? after_[begin] : highest(begin, end));

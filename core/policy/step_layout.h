@@ -127,7 +127,13 @@ public:
         std::vector<std::pair<Moment, Where>> otherMoments_;
         std::map<std::pair<Moment, Where>, std::size_t> numbers_; ///< indices in otherMoments_
     };
-    PartEvents partEvents(const LocalReplay& replay, ModuleId module, int first, int last) const;
+    PartEvents partEvents(const LocalReplay& replay, ModuleId module, int first, int last) const
+    {
+        return partEvents(replay, module, first, last, boundary_);
+    }
+    /// The same with another event between forward and backward.
+    PartEvents partEvents(const LocalReplay& replay, ModuleId module, int first, int last,
+                          std::uint32_t boundary) const;
 
     /// The same step with `bytes` added at each event.
     StepLayout raised(const std::vector<Bytes>& bytes) const;

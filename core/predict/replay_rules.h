@@ -41,6 +41,7 @@ struct ReplayNotes
     std::vector<Recomputed> recomputed; ///< by pack
     std::vector<Now> recomputation; ///< by storage
     std::vector<bool> cached; ///< by op: the region's cache holds the outputs
+    std::vector<bool> castKept; ///< by storage: a cast in autocast's cache
 };
 
 /// Replays a step's events under a plan, by the rules of torch/utils/checkpoint.py, non-reentrant and selective:
@@ -77,9 +78,11 @@ public:
         , recomputed_(notes.recomputed)
         , recomputation_(notes.recomputation)
         , cached_(notes.cached)
+        , castKept_(notes.castKept)
     {
         if (plan.regions.empty())
             return;
+        castKept_.resize(index.casts.size(), false);
         regionOf_.resize(trace.packs.size(), none);
         recomputed_.resize(trace.packs.size());
         recomputation_.resize(trace.storages.size());
@@ -113,6 +116,8 @@ public:
             if (!plan_.saved.empty())
                 std::fill(cached_.begin() + region.firstOp, cached_.begin() + region.endOp, false);
         }
+        for (const StorageId cast : castCache_)
+            castKept_[cast.value] = false;
     }
 
     Replay(const Replay&) = delete;
@@ -190,15 +195,21 @@ private:
             return false;
         if (kind == EventKind::alloc) {
             castCache_.push_back(storage);
+            castKept_[storage.value] = true;
             return false;
         }
-        return std::erase(castCache_, storage) == 0;
+        const bool isKept = castKept_[storage.value];
+        castKept_[storage.value] = false;
+        return !isKept;
     }
 
     void emptyCastCache()
     {
-        for (const StorageId cast : castCache_)
-            memory_.drop(cast.value);
+        for (const StorageId cast : castCache_) {
+            if (castKept_[cast.value])
+                memory_.drop(cast.value);
+            castKept_[cast.value] = false;
+        }
         castCache_.clear();
     }
 
@@ -474,6 +485,7 @@ private:
     std::vector<Recomputed>& recomputed_;
     std::vector<Now>& recomputation_;
     std::vector<bool>& cached_;
+    std::vector<bool>& castKept_;
 
     std::vector<std::tuple<std::uint32_t, End, std::uint32_t>> ends_; ///< (event, what ends, region), ascending
     std::size_t endsDone_ = 0;
@@ -483,7 +495,7 @@ private:
     std::vector<std::pair<PackId, Recomputed>> earlier_; ///< tensors of earlier passes that are still alive
     std::size_t nextRegion_ = 0;
 
-    std::vector<StorageId> castCache_; ///< casts that are in autocast's cache now
+    std::vector<StorageId> castCache_; ///< casts since the cache was empty; castKept_ says which are still there
     std::vector<CallId> ranAgain_;
 
     // State of the running recomputation.

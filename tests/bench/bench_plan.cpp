@@ -165,5 +165,21 @@ void planDifferentBlocksForACard(benchmark::State& state)
 }
 BENCHMARK(planDifferentBlocksForACard)->Arg(96)->Arg(2500)->Iterations(1)->Unit(benchmark::kMillisecond);
 
+/// The first plan of adapters in many blocks, with all casts of weights in autocast's cache until backward is over. The
+/// time per block must not grow with the blocks.
+void planUnderAutocast(benchmark::State& state)
+{
+    const StepTracePtr trace = makeSyntheticStep(
+        {.blocks = static_cast<int>(state.range(0)), .adapter = 64 * KiB, .backwardInAutocast = true});
+    PlanRequest request;
+    request.budget = 1;
+    for (auto _ : state)
+        benchmark::DoNotOptimize(StepPlanner::create(trace)->solve(request));
+    state.counters["perBlock"]
+        = benchmark::Counter(static_cast<double>(state.range(0)),
+                             benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+BENCHMARK(planUnderAutocast)->Arg(250)->Arg(4000)->Iterations(1)->Unit(benchmark::kMillisecond);
+
 } // namespace
 } // namespace headroom
