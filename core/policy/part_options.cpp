@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/part_options.h"
 
+#include "core/base/curves.h"
 #include "core/base/try.h"
 #include "core/policy/save_sets.h"
 
@@ -27,6 +28,10 @@ constexpr std::size_t mostMoves = 8; ///< options that move a part of a unit, an
 constexpr double waitedShares[] = {0.1, 1};
 constexpr Picoseconds tooSlow = 1'000'000'000'000; ///< for a recomputation
 constexpr std::size_t moreSets = 1000; ///< sets of saved ops besides the sets of the convex hull
+/// A part with more changes of memory gets fewer options (of all the kinds above): each has an effect on each change,
+/// and a recurrent network of thousands of steps is a single part.
+constexpr std::size_t mostChanges = 10'000;
+constexpr std::size_t fewestOptions = 16;
 
 /// An option to checkpoint, and the predicted effect.
 struct Option
@@ -95,6 +100,13 @@ public:
     {
     }
 
+    bool isLarge() const { return replay_.changes() > mostChanges; }
+    /// The number of options instead of `most`, if the part is large.
+    std::size_t limited(std::size_t most) const
+    {
+        return isLarge() ? std::max(fewestOptions, most * mostChanges / replay_.changes()) : most;
+    }
+
     /// The options of a unit: no checkpoint, a checkpoint of the whole unit with sets of saved ops, and combinations of
     /// the units inside.
     Result<Options> optionsOf(int unit, std::size_t most) const
@@ -130,14 +142,15 @@ public:
             RETURN_IF_ERROR(addOffload(module, options));
         if (!tree_.recomputes && !own.forced)
             return {};
-        const std::size_t ops = model_.regionOps(module).size();
+        const std::vector<OpId> regionOps = model_.regionOps(module);
+        const std::size_t ops = regionOps.size();
         const std::vector<SavableOp> savable = savableOpsThatRunAgain(model_, module);
         ASSIGN_OR_RETURN(Option full, measure({{module, std::vector<bool>(ops, false)}}));
         std::map<std::size_t, Bytes> held;
         std::map<std::size_t, Bytes> most;
         for (const SavableOp& op : savable) {
             if (savable.size() > mostMeasuredOps) {
-                held[op.op] = most[op.op] = outputBytes(module, op);
+                held[op.op] = most[op.op] = outputBytes(regionOps[op.op]);
                 continue;
             }
             std::vector<bool> save(ops, false);
@@ -147,11 +160,9 @@ public:
             most[op.op] = std::max(held[op.op], with.cost.high - full.cost.high);
         }
         options.push_back(std::move(full));
-        std::vector<std::vector<bool>> sets = saveSets(
-            model_, module, [&](const SavableOp& op) { return held.at(op.op); }, moreSets);
+        std::vector<std::vector<bool>> sets = setsToSave(module, held);
         if (most != held)
-            for (std::vector<bool>& save : saveSets(
-                     model_, module, [&](const SavableOp& op) { return most.at(op.op); }, moreSets))
+            for (std::vector<bool>& save : setsToSave(module, most))
                 if (std::ranges::find(sets, save) == sets.end())
                     sets.push_back(std::move(save));
         for (std::vector<bool>& save : sets)
@@ -243,11 +254,18 @@ private:
         return {};
     }
 
-    Bytes outputBytes(ModuleId module, const SavableOp& op) const
+    std::vector<std::vector<bool>> setsToSave(ModuleId module, const std::map<std::size_t, Bytes>& bytes) const
+    {
+        std::vector<std::vector<bool>> sets = saveSets(
+            model_, module, [&](const SavableOp& op) { return bytes.at(op.op); }, limited(moreSets));
+        return isLarge() ? spreadEvenly(sets, limited(moreSets)) : sets;
+    }
+
+    Bytes outputBytes(OpId op) const
     {
         const StepTrace& trace = *model_.trace();
         Bytes bytes = 0;
-        for (const StorageId storage : trace.ops.outputs[model_.regionOps(module)[op.op]])
+        for (const StorageId storage : trace.ops.outputs[op])
             bytes += trace.storages.bytes[storage];
         return bytes;
     }
@@ -260,15 +278,15 @@ private:
         for (const int inner : tree_.units[static_cast<std::size_t>(unit)].inside) {
             if (model_.regionOps(moduleOf(inner)).empty())
                 continue;
-            ASSIGN_OR_RETURN(Options choices, optionsOf(inner, mostSums));
+            ASSIGN_OR_RETURN(Options choices, optionsOf(inner, limited(mostSums)));
             units.push_back(inner);
             inside.units.push_back(std::move(choices));
         }
         std::vector<std::vector<OptionCost>> costs;
         for (const Options& options : inside.units)
             costs.push_back(costsOf(options));
-        inside.combinations = products(costs, mostCombinations);
-        for (Combination& sum : bestSums(costs, mostSums))
+        inside.combinations = products(costs, limited(mostCombinations));
+        for (Combination& sum : bestSums(costs, limited(mostSums)))
             inside.combinations.push_back(std::move(sum));
         if (tree_.offloads)
             addMoves(costs, inside.combinations);
@@ -287,16 +305,16 @@ private:
     }
 
     /// Adds the best combinations with exposed copies, and those of them that recompute nothing.
-    static void addMoves(std::vector<std::vector<OptionCost>> costs, std::vector<Combination>& combinations)
+    void addMoves(std::vector<std::vector<OptionCost>> costs, std::vector<Combination>& combinations) const
     {
         for (std::vector<OptionCost>& options : costs)
             options = exposed(std::move(options));
-        std::ranges::copy(bestSums(costs, mostSums), std::back_inserter(combinations));
+        std::ranges::copy(bestSums(costs, limited(mostSums)), std::back_inserter(combinations));
         for (std::vector<OptionCost>& options : costs)
             for (OptionCost& option : options)
                 if (option.time > option.copy)
                     option.time = option.copy + tooSlow;
-        std::ranges::copy(bestSums(costs, mostSums), std::back_inserter(combinations));
+        std::ranges::copy(bestSums(costs, limited(mostSums)), std::back_inserter(combinations));
     }
 
     /// Groups units that affect common storages. The effects of different groups add up.
@@ -432,7 +450,7 @@ Result<PartOptions> partOptions(const StepModel& model, const PartTree& tree, in
     if (onlyWhole) {
         RETURN_IF_ERROR(measure.addWhole(unit, options));
     } else {
-        ASSIGN_OR_RETURN(options, measure.optionsOf(unit, mostOptions));
+        ASSIGN_OR_RETURN(options, measure.optionsOf(unit, measure.limited(mostOptions)));
     }
     Options chosen;
     for (const std::size_t i : worthAtAnyPrice(costsOf(options), options.size()))

@@ -128,13 +128,13 @@ namespace {
 constexpr std::size_t mostSets = 1000; ///< size of the front that is carried from op to op
 constexpr std::size_t mostTails = 6; ///< how many numbers of saved random ops are tried
 
-/// A set of ops, as the last op and the set without that op.
+/// A set of ops, as an op and the set without that op.
 struct Set
 {
     Bytes bytes = 0;
     double ms = 0;
-    std::int32_t op = -1; ///< index of the item
-    std::int32_t rest = -1; ///< index of the set
+    std::int32_t op = -1; ///< index of the item; -1: the set is the one of `rest`
+    std::int32_t rest = -1; ///< index of the set; -1: empty
 };
 
 /// Drops dominated sets and sorts the others by ascending bytes.
@@ -156,33 +156,67 @@ public:
     void add(std::int32_t item, Bytes bytes, double ms)
     {
         std::vector<Set> next;
+        next.reserve(2 * front_.size());
         for (const Set& set : front_) {
-            const auto rest = static_cast<std::int32_t>(all_.size());
-            all_.push_back(set);
             next.push_back(set);
-            next.push_back({set.bytes + bytes, set.ms + ms, item, rest});
+            next.push_back({set.bytes + bytes, set.ms + ms, item, set.rest});
         }
         dropBeaten(next);
         front_ = spreadEvenly(next, mostSets);
+        for (Set& set : front_) {
+            if (set.op < 0)
+                continue;
+            links_.push_back({set.op, set.rest});
+            set.op = -1;
+            set.rest = static_cast<std::int32_t>(links_.size() - 1);
+        }
+        if (links_.size() > mostLinks_)
+            forgetUnused();
     }
 
     const std::vector<Set>& front() const { return front_; }
 
-    std::vector<std::int32_t> itemsOf(Set set) const
+    std::vector<std::int32_t> itemsOf(const Set& set) const
     {
         std::vector<std::int32_t> items;
-        for (;;) {
-            if (set.op >= 0)
-                items.push_back(set.op);
-            if (set.rest < 0)
-                return items;
-            set = all_[static_cast<std::size_t>(set.rest)];
-        }
+        for (std::int32_t link = set.rest; link >= 0; link = linkAt(link).rest)
+            items.push_back(linkAt(link).op);
+        return items;
     }
 
 private:
+    struct Link
+    {
+        std::int32_t op = -1;
+        std::int32_t rest = -1;
+    };
+    const Link& linkAt(std::int32_t link) const { return links_[static_cast<std::size_t>(link)]; }
+
+    /// Drops the links that no set of the front needs: most sets are beaten soon.
+    void forgetUnused()
+    {
+        std::vector<std::int32_t> placeOf(links_.size(), -1);
+        for (const Set& set : front_)
+            for (std::int32_t link = set.rest; link >= 0 && placeOf[static_cast<std::size_t>(link)] < 0;
+                 link = linkAt(link).rest)
+                placeOf[static_cast<std::size_t>(link)] = 0;
+        const auto moved = [&](std::int32_t link) { return link < 0 ? -1 : placeOf[static_cast<std::size_t>(link)]; };
+        std::size_t kept = 0;
+        for (std::size_t link = 0; link < links_.size(); ++link) {
+            if (placeOf[link] < 0)
+                continue;
+            links_[kept] = {links_[link].op, moved(links_[link].rest)}; // a link comes after its rest
+            placeOf[link] = static_cast<std::int32_t>(kept++);
+        }
+        links_.resize(kept);
+        for (Set& set : front_)
+            set.rest = moved(set.rest);
+        mostLinks_ = std::max(mostLinks_, 2 * kept);
+    }
+
     std::vector<Set> front_{Set{}};
-    std::vector<Set> all_; ///< sets that others refer to
+    std::vector<Link> links_; ///< of the front's sets
+    std::size_t mostLinks_ = 1'000'000;
 };
 
 /// Marks the corners of the lower hull (time not saved over bytes), and up to `more` of the rest, spread evenly.
@@ -287,11 +321,12 @@ std::vector<std::vector<bool>> saveSets(const StepModel& model, ModuleId module,
     dropBeaten(all);
 
     const std::vector<bool> keep = chosen(all, more);
+    const std::size_t count = model.regionOps(module).size();
     std::vector<std::vector<bool>> sets;
     for (std::size_t i = 0; i < all.size(); ++i) {
         if (!keep[i])
             continue;
-        std::vector<bool> save(model.regionOps(module).size(), false);
+        std::vector<bool> save(count, false);
         for (const std::int32_t item : free.itemsOf(free.front()[static_cast<std::size_t>(all[i].rest)]))
             save[ops[static_cast<std::size_t>(item)].op] = true;
         for (std::size_t r = random.size() - static_cast<std::size_t>(all[i].op); r < random.size(); ++r)

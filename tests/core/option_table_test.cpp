@@ -258,6 +258,49 @@ TEST(SaveSets, keepNoRandomOpThatAnotherFollows)
     }
 }
 
+/// Sets of thousands of ops are kept as links to smaller sets, and unused links are dropped on the way.
+TEST(SaveSets, ofThousandsOfOpsAreNotDominated)
+{
+    const StepTracePtr trace = makeSyntheticStep({.blocks = 1, .elementwise = 4000});
+    const StepModel model(trace);
+    const ModuleId part = moduleNames(*trace).at("Transformer.layers.0.feed_forward");
+    const std::vector<SavableOp> ops = savableOpsThatRunAgain(model, part);
+    ASSERT_GT(ops.size(), 3000U);
+    const auto bytes = [](const SavableOp& op) { return static_cast<Bytes>(1000 + op.op * 7919 % 4001); };
+    const auto sets = saveSets(model, part, bytes, 1000);
+    ASSERT_GT(sets.size(), 900U);
+    Bytes least = -1;
+    double shortest = -1;
+    for (const std::vector<bool>& save : sets) {
+        Bytes sum = 0;
+        double ms = 0;
+        for (const SavableOp& op : ops) {
+            sum += save[op.op] ? bytes(op) : 0;
+            ms += save[op.op] ? op.ms : 0;
+        }
+        EXPECT_GT(sum, least);
+        EXPECT_GT(ms, shortest);
+        least = sum;
+        shortest = ms;
+    }
+}
+
+/// Memory and time of the planner do not grow with the ops of a part times the sets of saved ops.
+TEST(OptionTable, aLargePartHasFewerOptions)
+{
+    const auto optionsOf = [](int ops) {
+        const Planned large(SyntheticOptions{.blocks = 1, .elementwise = ops});
+        std::size_t most = 0;
+        for (const ChainArc& arc : large.table->problem().arcs)
+            most = std::max(most, arc.options.size());
+        return most;
+    };
+    const std::size_t few = optionsOf(20'000), more = optionsOf(1000);
+    EXPECT_GT(few, 16U);
+    EXPECT_LT(few, 250U);
+    EXPECT_GT(more, 4 * few);
+}
+
 /// A part's effect is what the whole step's prediction changes, event by event.
 TEST(LocalReplay, effectsOfAllPartsAddUpToThePrediction)
 {
