@@ -115,7 +115,7 @@ void DocumentPage::layOut()
         splitter->setHandleWidth(spacing);
         splitter->setChildrenCollapsible(false);
     }
-    modules_->setMinimumWidth(280);
+    modules_->setMinimumWidth(274);
     auto* column = makeLayout<QVBoxLayout>(this, {12, 6, 12, 12}, spacing);
     column->addWidget(header_);
     column->addWidget(comparisonCard_);

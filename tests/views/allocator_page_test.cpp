@@ -121,6 +121,11 @@ private Q_SLOTS:
         window_->session().chooseCard("400MiB");
         QTRY_VERIFY(panel().plot()->curves().failureMs.has_value());
         QVERIFY(panel().words()->text().startsWith(QStringLiteral("Does not fit: out of memory at ")));
+        window_->resize(1, 1);
+        QCoreApplication::processEvents();
+        const QLabel* words = panel().words();
+        QVERIFY2(words->height() >= words->heightForWidth(words->width()), "all lines can be scrolled to");
+        QVERIFY(panel().plot()->height() >= panel().plot()->minimumSizeHint().height());
         QVERIFY(panel().plot()->curves().reserved.size() < panel().plot()->curves().recorded.size());
         QVERIFY(panel().plot()->curves().reserved.size() < panel().plot()->curves().intervals);
         window_->session().chooseCard("a100-80gb");

@@ -82,6 +82,21 @@ private:
     }
 
 private Q_SLOTS:
+    /// A laptop's screen of 1600 x 1000 pixels at 150 %.
+    void fitsASmallScreen()
+    {
+        const auto fits = [this] {
+            window().resize(1, 1);
+            QCoreApplication::processEvents();
+            return window().width() <= 1066 && window().height() <= 666;
+        };
+        QVERIFY2(fits(), "the start page");
+        openStep();
+        QVERIFY2(fits(), qPrintable(QStringLiteral("%1 x %2").arg(window().width()).arg(window().height())));
+        window().messages().showNote(QStringLiteral("step.hrs has changed since."));
+        QVERIFY2(fits(), qPrintable(QStringLiteral("with a message, %1").arg(window().height())));
+    }
+
     /// Names of the user may have tags: Qt would take a label with them for HTML.
     void labelsSayWhatTheirTextIs()
     {
@@ -358,6 +373,31 @@ private Q_SLOTS:
         QVERIFY(!window().session().hasPins());
         QTRY_VERIFY(window().session().answerIsCurrent());
         QCOMPARE(window().messages().type(), MessageBar::MessageType::none);
+    }
+
+    void treeIsExpandedAsBeforeTheFilter()
+    {
+        openStep();
+        QTreeView* tree = window().page().modules()->tree();
+        QLineEdit* filter = window().page().modules()->filter();
+        std::vector<int> parents;
+        for (int row = 0; row < tree->model()->rowCount(); ++row)
+            if (tree->model()->hasChildren(tree->model()->index(row, 0)))
+                parents.push_back(row);
+        QVERIFY(parents.size() > 2);
+        const auto isExpanded = [&](int row) { return tree->isExpanded(tree->model()->index(row, 0)); };
+        tree->setCurrentIndex(tree->model()->index(parents[0], 0));
+        tree->collapseAll();
+        tree->expand(tree->model()->index(parents[1], 0));
+        const QString name = tree->model()->index(0, 0, tree->model()->index(parents[2], 0)).data().toString();
+        for (const QString& text : {name.left(1), name, QString()})
+            filter->setText(text);
+        QVERIFY(isExpanded(parents[1]));
+        QVERIFY(!isExpanded(parents[0]) && !isExpanded(parents[2]));
+        filter->setText(name);
+        QVERIFY(isExpanded(0));
+        filter->clear();
+        QVERIFY(isExpanded(parents[1]) && !isExpanded(parents[2]));
     }
 
     void leafCannotBePinned()

@@ -73,7 +73,7 @@ public:
     bool upToDate() const; ///< whether this step and plan are painted and in the table
 
     QSize sizeHint() const override { return {860, 480}; }
-    QSize minimumSizeHint() const override { return {420, 172}; }
+    QSize minimumSizeHint() const override { return {420, 152}; }
 
 Q_SIGNALS:
     void prepared(); ///< the worker's result is shown

@@ -107,7 +107,7 @@ public:
     QAbstractItemModel* table() const;
 
     QSize sizeHint() const override { return {860, 320}; }
-    QSize minimumSizeHint() const override { return {320, 168}; }
+    QSize minimumSizeHint() const override { return {320, 192}; }
 
 Q_SIGNALS:
     /// A point of the selected module was clicked: `ratio` is the discarded share of activation memory.

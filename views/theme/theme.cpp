@@ -213,6 +213,7 @@ QPlainTextEdit[code="true"] { background: %5; border: none; border-top: 1px soli
 QLineEdit[wrong="true"], QComboBox[wrong="true"] { border-color: %9; }
 QToolTip { background: %1; color: %3; border: 1px solid %2; padding: 4px 6px; }
 QPushButton, QToolButton[framed="true"] { background: %1; border: 1px solid %2; border-radius: 5px; padding: 5px 12px; }
+QPushButton, QToolButton, QComboBox { outline: none; }
 QPushButton:hover, QToolButton[framed="true"]:hover { background: %5; }
 QPushButton:pressed { background: %6; }
 QPushButton:checked, QPushButton:default { background: %3; color: %1; border-color: %3; }

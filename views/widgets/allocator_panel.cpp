@@ -12,6 +12,7 @@
 #include <QLineEdit>
 #include <QPainter>
 #include <QPainterPath>
+#include <QScrollArea>
 #include <QSignalBlocker>
 #include <QVBoxLayout>
 
@@ -203,8 +204,20 @@ AllocatorPanel::AllocatorPanel(QWidget* parent)
     row->addWidget(settings_, 1);
     auto* column = makeLayout<QVBoxLayout>(this, {12, 8, 12, 8}, 6);
     column->addLayout(row);
-    column->addWidget(words_);
-    column->addWidget(plot_, 1);
+    // The words may be longer than a low panel: why the step does not fit.
+    auto* content = new QWidget;
+    auto* inside = makeLayout<QVBoxLayout>(content, {0, 0, 0, 0}, 6);
+    inside->addWidget(words_);
+    inside->addWidget(plot_, 1);
+    auto* scroll = new QScrollArea(this);
+    scroll->setWidget(content);
+    scroll->setWidgetResizable(true);
+    scroll->setFrameShape(QFrame::NoFrame);
+    scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+    scroll->setAccessibleName(tr("Reserved memory"));
+    scroll->viewport()->setAutoFillBackground(false);
+    content->setAutoFillBackground(false);
+    column->addWidget(scroll, 1);
     connect(settings_, &QLineEdit::textChanged, this, &AllocatorPanel::settingsChanged);
 }
 

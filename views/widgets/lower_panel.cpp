@@ -56,6 +56,7 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     for (const QString& text :
          {tr("Trade-off"), tr("Live blocks"), tr("Ops"), tr("Reserved"), tr("Fit"), tr("Compare")}) {
         auto* button = makeSegment(text, this);
+        button->setProperty("small", true);
         switch_->addButton(button, id++);
         row->addWidget(button);
     }

@@ -94,7 +94,7 @@ void ModuleTreeView::mousePressEvent(QMouseEvent* event)
 namespace {
 
 constexpr int keptWidths[]{110, 80, 76, 0}; // with a bar, with a short bar, without; hidden
-constexpr int recomputeWidth = 86;
+constexpr int recomputeWidth = 92;
 constexpr int measuredWidth = 104;
 constexpr int ratioWidth = 56;
 constexpr int exposedWidth = 72;
