@@ -281,28 +281,40 @@ void Annotations::advance(std::int64_t microseconds)
 {
     for (; next_ < all_.size() && all_[next_].microseconds <= microseconds; ++next_) {
         const Snapshot::Annotation& annotation = all_[next_];
-        if (annotation.begins) {
-            open_.push_back(annotation.name);
-        } else if (const auto found = std::find(open_.rbegin(), open_.rend(), annotation.name); found != open_.rend()) {
-            open_.erase(std::next(found).base());
-        }
+        if (annotation.begins)
+            open(annotation.name);
+        else if (const auto found = begins_.find(annotation.name); found != begins_.end())
+            close(found);
     }
+}
+
+void Annotations::open(Snapshot::Index name)
+{
+    begins_[name].push_back(next_);
+    if (const auto phase = namedPhase(snapshot_.text(name)))
+        phases_.emplace(next_, *phase);
+    else
+        others_.emplace(next_, name);
+}
+
+void Annotations::close(Begins::iterator name)
+{
+    const std::size_t begin = name->second.back();
+    phases_.erase(begin);
+    others_.erase(begin);
+    name->second.pop_back();
+    if (name->second.empty())
+        begins_.erase(name);
 }
 
 std::optional<Phase> Annotations::phase() const
 {
-    for (auto name = open_.rbegin(); name != open_.rend(); ++name)
-        if (const auto phase = namedPhase(snapshot_.text(*name)))
-            return phase;
-    return std::nullopt;
+    return phases_.empty() ? std::nullopt : std::optional(phases_.rbegin()->second);
 }
 
 std::string_view Annotations::innermost() const
 {
-    for (auto name = open_.rbegin(); name != open_.rend(); ++name)
-        if (!namedPhase(snapshot_.text(*name)))
-            return snapshot_.text(*name);
-    return {};
+    return others_.empty() ? std::string_view() : snapshot_.text(others_.rbegin()->second);
 }
 
 EventMeanings::EventMeanings(const Snapshot& snapshot, std::size_t device, bool hasStacks)

@@ -74,10 +74,18 @@ public:
     std::string_view innermost() const; ///< returns the innermost annotation that names no phase; empty: none
 
 private:
+    /// Begins of the open annotations of each name, the innermost last: indices of `all_`.
+    using Begins = std::unordered_map<Snapshot::Index, std::vector<std::size_t>>;
+
+    void open(Snapshot::Index name);
+    void close(Begins::iterator name);
+
     const Snapshot& snapshot_;
     std::vector<Snapshot::Annotation> all_; ///< by time
     std::size_t next_ = 0;
-    std::vector<Snapshot::Index> open_; ///< names of the open annotations
+    Begins begins_;
+    std::map<std::size_t, Phase> phases_; ///< open annotations that name a phase, by begin
+    std::map<std::size_t, Snapshot::Index> others_; ///< the other open annotations, by begin
 };
 
 /// Finds the phase and the region of each event from the stack, the program's metadata and the annotations.

@@ -717,5 +717,53 @@ TEST(SnapshotFile, TheCorpusOfFuzzingIsRead)
     EXPECT_GT(files, 0);
 }
 
+TEST(Snapshot, TheInnermostOpenAnnotationCounts)
+{
+    Snapshot snapshot;
+    snapshot.strings = {"outer", "Optimizer.step#Adam.step", "inner"};
+    const auto at = [&](std::int64_t time, Snapshot::Index name, bool begins) {
+        snapshot.annotations.push_back({name, 0, time, begins});
+    };
+    at(1, 0, true);
+    at(2, 1, true);
+    at(3, 2, true);
+    at(4, 0, true);
+    at(5, 0, false); // the inner of both
+    at(6, 1, false); // although `inner` is open
+    at(7, 2, false);
+    at(8, 1, false); // never began
+    Annotations annotations(snapshot, 0);
+    const auto expectAt = [&](std::int64_t time, std::string_view name, std::optional<Phase> phase) {
+        annotations.advance(time);
+        EXPECT_EQ(annotations.innermost(), name) << time;
+        EXPECT_EQ(annotations.phase(), phase) << time;
+    };
+    expectAt(0, "", std::nullopt);
+    expectAt(2, "outer", Phase::optimizer);
+    expectAt(3, "inner", Phase::optimizer);
+    expectAt(4, "outer", Phase::optimizer);
+    expectAt(5, "inner", Phase::optimizer);
+    expectAt(6, "inner", std::nullopt);
+    expectAt(8, "outer", std::nullopt);
+}
+
+// Looking through all open annotations at each event would take hours.
+TEST(Snapshot, ManyAnnotationsStayOpen)
+{
+    constexpr std::int64_t count = 1'000'000;
+    Snapshot snapshot;
+    snapshot.strings = {"Optimizer.step#Adam.step", "open"};
+    for (std::int64_t i = 0; i < count; ++i)
+        snapshot.annotations.push_back({i % 2 == 0 ? 0U : 1U, 0, i, true});
+    for (std::int64_t i = 0; i < count / 2; ++i)
+        snapshot.annotations.push_back({0, 0, count + i, false});
+    Annotations annotations(snapshot, 0);
+    for (std::int64_t i = 0; i < 3 * count / 2; ++i) {
+        annotations.advance(i);
+        EXPECT_EQ(annotations.phase().has_value(), i < 3 * count / 2 - 1);
+        EXPECT_EQ(annotations.innermost(), i > 0 ? "open" : "");
+    }
+}
+
 } // namespace
 } // namespace headroom
