@@ -92,7 +92,8 @@ Result<int> runChanges(const FitArguments& arguments, const Asked& asked, FitRec
     if (request.globalBatch > 0)
         return badInput("--changes is about a single micro-batch: leave out --global-batch");
     const StepSize size{request.batch.at(0), request.sequence.at(0), 1};
-    const std::string& gpu = request.gpus.front();
+    ASSIGN_OR_RETURN(const std::vector<DeviceSpec> gpus, gpusOf(request));
+    const std::string& gpu = gpus.front().name;
     std::vector<Result<RecordedStep>> recorded = recorder.record(std::span(&size, 1), gpu, stop);
     if (!recorded.front())
         return recorded.front().error();

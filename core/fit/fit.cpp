@@ -313,9 +313,6 @@ Result<Sizes> dividing(const FitRequest& request)
 
 Result<FitRequest> checked(FitRequest request)
 {
-    if (request.gpus.empty())
-        return badInput("the card is missing: name cards, such as rtx-4090-24gb,a100-80gb");
-    std::ranges::transform(request.gpus, request.gpus.begin(), gpuName);
     if (!(request.share > 0 && request.share <= 1))
         return badInput("the share of the card's memory: expected a number above 0, up to 1");
     if (request.beside < 0)
@@ -337,16 +334,7 @@ Result<FitResult> fit(const FitRequest& given, const RecordSteps& record, const 
                       const std::stop_token& stop)
 {
     ASSIGN_OR_RETURN(const FitRequest request, checked(given));
-    std::vector<DeviceSpec> gpus;
-    for (const std::string& name : request.gpus) {
-        ASSIGN_OR_RETURN(DeviceSpec gpu, findDeviceSpec(name));
-        gpus.push_back(std::move(gpu));
-    }
-    for (const DeviceSpec& gpu : gpus)
-        RETURN_IF_ERROR(checkOthers(request, gpu, gpu.memory));
-    if (request.settings) {
-        RETURN_IF_ERROR(withAllocatorSettings({}, *request.settings));
-    }
+    ASSIGN_OR_RETURN(const std::vector<DeviceSpec> gpus, gpusOf(request));
     const Sizes& others = request.sequence.isRange() ? request.batch : request.sequence;
     std::list<Recordings> recordings;
     FitResult result;

@@ -166,6 +166,21 @@ Status checkOthers(const FitRequest& request, const DeviceSpec& gpu, Bytes capac
     return {};
 }
 
+Result<std::vector<DeviceSpec>> gpusOf(const FitRequest& request)
+{
+    if (request.gpus.empty())
+        return badInput("the card is missing: name cards, such as rtx-4090-24gb,a100-80gb");
+    std::vector<DeviceSpec> gpus;
+    for (const std::string& name : request.gpus) {
+        ASSIGN_OR_RETURN(const DeviceSpec gpu, findDeviceSpec(gpuName(name)));
+        RETURN_IF_ERROR(checkOthers(request, gpu, gpu.memory));
+        gpus.push_back(gpu);
+    }
+    if (request.settings)
+        RETURN_IF_ERROR(withAllocatorSettings({}, *request.settings));
+    return gpus;
+}
+
 Result<Card> cardOf(const FitRequest& request, const std::string& name, const StepTrace& step)
 {
     ASSIGN_OR_RETURN(const DeviceSpec gpu, findDeviceSpec(name));

@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace headroom {
 
@@ -16,6 +17,10 @@ StepSize recordedSize(StepSize size);
 
 /// Error (badInput): what other programs take of the GPU (FitRequest::share, `beside`) leaves nothing of `capacity`.
 Status checkOthers(const FitRequest& request, const DeviceSpec& gpu, Bytes capacity);
+
+/// The GPUs of the request. Errors (badInput): no GPU, an unknown name, settings that the allocator does not know, and
+/// as checkOthers().
+Result<std::vector<DeviceSpec>> gpusOf(const FitRequest& request);
 
 /// The number of equal forward passes before the optimizer, 1 if passes differ, as those of a GAN's two models.
 std::int64_t microBatchesOf(const StepTrace& step);
