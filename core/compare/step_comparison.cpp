@@ -3,6 +3,7 @@
 #include "core/compare/step_comparison.h"
 
 #include "core/base/common_subsequence.h"
+#include "core/base/try.h"
 #include "core/predict/predict.h"
 
 #include <algorithm>
@@ -149,6 +150,9 @@ struct Anchor
 
 /// Share of the ops of the shorter step that have to be paired; with fewer pairs the steps are of different models.
 constexpr double enoughPairs = 0.5;
+
+constexpr double sameFlops = 0.01; ///< relative difference of ops of the same size
+constexpr double mostOtherSizes = 0.1; ///< share of the ops of one model with other sizes, such as a last short batch
 
 constexpr auto nonPyTorch = static_cast<std::size_t>(Category::nonPyTorch);
 
@@ -341,6 +345,25 @@ bool ranTheSameOps(const StepTrace& first, const StepTrace& second, const OpPair
     return pairs.count > 0 && static_cast<double>(pairs.count) >= enoughPairs * fewer;
 }
 
+/// Error (badInput): matrix products and convolutions of paired ops have other sizes, as far as both steps tell.
+Status checkSizes(const StepTrace& first, const StepTrace& second, const OpPairs& pairs, const std::string& name)
+{
+    int known = 0, different = 0;
+    for (std::uint32_t row = 0; row < first.ops.size(); ++row) {
+        const OpId other = pairs.second[row];
+        const double flops = first.ops.flops[OpId(row)];
+        if (!other || flops <= 0 || second.ops.flops[other] <= 0)
+            continue;
+        ++known;
+        different += std::abs(second.ops.flops[other] - flops) > sameFlops * flops ? 1 : 0;
+    }
+    if (different <= mostOtherSizes * known)
+        return {};
+    return badInput(name + " is of another model, batch or sequence length than the step: " + std::to_string(different)
+                    + " of " + std::to_string(known)
+                    + " matrix products and convolutions have other sizes; expected a trace of the step");
+}
+
 std::string whyMarks(const StepTrace& measured, const OpPairs& pairs)
 {
     if (measured.info.source == "snapshot")
@@ -367,6 +390,7 @@ Result<StepTracePtr> withMeasuredTimes(const StepTracePtr& predicted, const Step
     const OpPairs pairs = pairOps(*predicted, measured);
     if (!ranTheSameOps(*predicted, measured, pairs))
         return badInput(name + " is of another model than the step: few ops are the same");
+    RETURN_IF_ERROR(checkSizes(*predicted, measured, pairs, name));
     auto columns = std::make_shared<Columns>();
     columns->step = predicted;
     for (std::uint32_t row = 0; row < predicted->ops.size(); ++row) {

@@ -118,6 +118,16 @@ TEST_F(ProfileCommandTest, WhatIsMissingOrForeignIsOneSentence)
     expectBadInput(run({"calibrate", amd, "--gpu", "abacus"}), {"--gpu: unknown GPU 'abacus'"});
     expectBadInput(run({"calibrate", alexnet, "--step", stepFile}), {"is of another model"});
     expectBadInput(run({"calibrate", traceFile, "--step", traceFile}), {"mlp_gpu.json.gz"});
+    // The same ops with another batch.
+    const StepTracePtr step = *readStepTrace(stepFile);
+    std::vector<double> flops(step->ops.flops.begin(), step->ops.flops.end());
+    for (double& value : flops)
+        value *= 2;
+    StepTrace larger = *step;
+    larger.ops.flops.rows = flops;
+    ASSERT_TRUE(writeStepTrace(larger, path("larger.hrs")).ok());
+    expectBadInput(run({"calibrate", traceFile, "--step", path("larger.hrs")}),
+                   {"is of another model, batch or sequence length", "of 15 matrix products", "other sizes"});
     expectBadInput(run({"calibrate", traceFile, "--profile-step", "7"}), {"no step 7", "between 1 and 2"});
     expectBadInput(run({"ops", stepFile, "--measured", traceFile, "--profile-step", "one"}), {"--profile-step `one`"});
     expectBadInput(run({"ops", stepFile, "--measured", stepFile}), {"is simulated"});
