@@ -54,8 +54,9 @@ Result<std::vector<InputShape>> readInputs(const std::vector<std::string>& given
 }
 
 /// Checks the output before the step runs. writeStepTrace() reports other errors after the step.
-Status checkOutput(const std::string& output)
+Status checkOutput(const RecordOptions& options)
 {
+    const std::string& output = options.output;
     if (output.empty())
         return badInput("-o is missing: name the step file to write, for example -o step.hrs");
     std::error_code ignored;
@@ -66,6 +67,10 @@ Status checkOutput(const std::string& output)
     const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
     if (!std::filesystem::is_directory(folder, ignored))
         return badInput("-o " + output + ": there is no folder " + folder.string() + "; create the folder first");
+    for (const std::string& input : {options.model, options.policy})
+        if (std::filesystem::equivalent(input, path, ignored))
+            return badInput("-o " + output + " would replace `" + input
+                            + "`, which the command reads: expected another name");
     return {};
 }
 
@@ -288,7 +293,7 @@ Error keepInterrupted(const StepTrace& step, RecordJob& job, const ProgressRepor
 Result<RecordJob> prepareRecord(const RecordOptions& options)
 {
     ASSIGN_OR_RETURN(auto request, readStepRequest(options));
-    RETURN_IF_ERROR(checkOutput(options.output));
+    RETURN_IF_ERROR(checkOutput(options));
     ASSIGN_OR_RETURN(auto file, AtomicFile::create(options.output));
     return RecordJob{options, std::move(request), std::make_shared<AtomicFile>(std::move(file))};
 }

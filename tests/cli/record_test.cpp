@@ -180,6 +180,20 @@ TEST(Record, BadInputHasItsExitCodeAndWritesNothing)
     }
 }
 
+TEST(Record, AStepReplacesNoInput)
+{
+    const TemporaryFolder folder;
+    const std::string model = (folder.path() / "model.pt2").string();
+    writeFile(model, "weights");
+    for (const std::vector<std::string>& call : {std::vector<std::string>{"record", model, "-o", model},
+                                                 {"record", "demo:mlp", "--policy", model, "-o", model}}) {
+        const Finished finished = headroomProgram(call);
+        EXPECT_EQ(finished.exitCode, 2) << finished.err;
+        EXPECT_THAT(finished.err, HasSubstr("would replace `" + model + "`"));
+    }
+    EXPECT_EQ(readFile(model), "weights");
+}
+
 TEST(Record, ADeviceThatIsNotThereIsExitCodeFour)
 {
     if (std::filesystem::exists("/dev/nvidiactl"))

@@ -459,6 +459,7 @@ class Failures(Recorded):
             (["--gpu", "voodoo-2"], "unknown GPU 'voodoo-2'"),
             (["--steps", "0"], "expected a whole number of at least 1, not 0"),
             (["-o", "nowhere/step.hrs"], "there is no folder nowhere"),
+            (["-o", script], "would replace"),
             (["--frobnicate"], "--frobnicate"),
         ):
             with self.subTest(options):

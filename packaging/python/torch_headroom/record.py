@@ -465,7 +465,10 @@ def _record(options, card_was_full):
         raise HeadroomError("a script is missing: python -m torch_headroom.record train.py")
     if not options.module and not pathlib.Path(options.script).is_file():
         raise HeadroomError(f"{options.script}: there is no such script")
-    _checked_output(options.output)
+    output = _checked_output(options.output)
+    for name in (options.script, options.policy):
+        if name and output.exists() and pathlib.Path(name).exists() and output.samefile(name):
+            raise HeadroomError(f"-o {output} would replace {name}, which the command reads: expected another name")
     if options.policy:
         _check_policy(options)
     if options.activation_memory_budget and len(options.activation_memory_budget) > 1:
