@@ -42,9 +42,9 @@ constexpr const char* torchtitanWords
       "--parallelism.tensor_parallel_degree {tp} --parallelism.fsdp_reshard_after_forward {reshard} "
       "--training.local_batch_size {batch}";
 
-bool areSteps(const std::vector<std::string>& words)
+bool isStep(const std::string& word)
 {
-    return std::ranges::all_of(words, [](const std::string& word) { return word.ends_with(".hrs"); });
+    return word.ends_with(".hrs");
 }
 
 std::vector<std::string> split(const std::string& text)
@@ -137,21 +137,29 @@ ShardRow rowOf(const std::string& file, const ShardOption& option, const ShardAr
 }
 
 /// Returns a row for each step file. A step of a single card is calculated for all cards; a step of a job is a row
-/// itself.
-Result<std::vector<ShardRow>> rowsOfSteps(const ShardArguments& arguments)
+/// itself. Error (badInput): all steps are of jobs, and --gpus names another number of cards.
+Result<std::vector<ShardRow>> rowsOfSteps(const CLI::App& command, const ShardArguments& arguments)
 {
     std::vector<ShardRow> rows;
+    bool areJobs = true;
+    int cards = arguments.choices.cards;
     for (const std::string& file : arguments.words) {
         ASSIGN_OR_RETURN(const StepTracePtr step, readStep(file, arguments.times));
         const auto& job = step->info.distributed;
         ShardOption option;
         option.shard = job ? static_cast<int>(job->worldSize) : arguments.choices.cards;
+        areJobs = areJobs && job;
+        cards = job ? option.shard : cards;
         rows.push_back(rowOf(file, option, arguments, job ? 1 : arguments.choices.cards));
         if (!job)
             continue;
         rows.back().unknownMesh = option.shard;
         rows.back().samplesPerSecond = 0; // the number of ranks with their own data is not known either
     }
+    if (areJobs && cards != arguments.choices.cards)
+        RETURN_IF_ERROR(refuse(command, {"--gpus"},
+                               "cannot change that " + arguments.words.back() + " was recorded in a job of "
+                                   + std::to_string(cards) + " ranks: expected a step of a single card"));
     return rows;
 }
 
@@ -192,7 +200,10 @@ private:
 Result<std::vector<ShardRow>> rowsOfScript(const ShardArguments& arguments, const std::filesystem::path& folder)
 {
     if (arguments.choices.cards < 2)
-        return badInput("--gpus: expected how many cards to lay the script over, 2 or more");
+        return badInput(std::ranges::find(arguments.words, "--gpus") == arguments.words.end()
+                            ? "--gpus: expected how many cards to lay the script over, 2 or more"
+                            : "--gpus stands behind the script and is taken for an argument of the script: put --gpus "
+                              "before the script");
     ASSIGN_OR_RETURN(const std::vector<ShardOption> options, shardOptions(arguments.choices));
     if (options.size() > 1 && arguments.vary.empty())
         std::cerr << "torch-headroom: options reach the script in SHARD_REPLICATE, SHARD_SHARD, SHARD_TP, "
@@ -334,7 +345,7 @@ void print(const std::vector<ShardRow>& rows, std::ostream& out)
             out << '\n' << nameOf(row.option) << " failed: " << row.failure << '\n';
 }
 
-Result<int> run(ShardArguments arguments)
+Result<int> run(const CLI::App& command, ShardArguments arguments)
 {
     if (arguments.words.empty())
         return badInput("expected step files, or a training script with arguments");
@@ -347,10 +358,18 @@ Result<int> run(ShardArguments arguments)
             return badInput("--reshard " + value + ": expected always or never");
         arguments.choices.reshard.push_back(value == "always");
     }
-    const bool steps = !arguments.module && areSteps(arguments.words);
+    const bool steps = !arguments.module && isStep(arguments.words.front());
+    if (const auto other = std::ranges::find_if_not(arguments.words, isStep); steps && other != arguments.words.end())
+        return badInput("`" + *other + "` stands behind step files: expected options before, and only step files");
+    if (steps)
+        RETURN_IF_ERROR(refuse(
+            command, {"--gpus-per-node", "--replicate", "--tp", "--reshard", "--batch", "--vary", "--jobs", "--keep"},
+            "says how a script is recorded, and " + arguments.words.front()
+                + " is recorded: expected a script in place of step files"));
     const RecordingFolder recordings(steps ? "." : arguments.folder);
     ASSIGN_OR_RETURN(const std::filesystem::path folder, recordings.path());
-    ASSIGN_OR_RETURN(std::vector<ShardRow> rows, steps ? rowsOfSteps(arguments) : rowsOfScript(arguments, folder));
+    ASSIGN_OR_RETURN(std::vector<ShardRow> rows,
+                     steps ? rowsOfSteps(command, arguments) : rowsOfScript(arguments, folder));
     sortRows(rows);
     const ShardRow& best = rows.front();
     if (arguments.torchtitan && best.unknownMesh > 0)
@@ -383,15 +402,21 @@ void addShard(CLI::App& program, Action& chosen)
     CLI::App* command = addCommand(program, "shard",
                                    "How to lay a model over several cards: what fits, and what is fastest, as a table");
     command->add_flag("-m", arguments->module, "The script is a module, as in `python -m`");
-    command->add_option("--gpus", arguments->choices.cards, "Cards of the whole job")->type_name("N");
-    command->add_option("--gpus-per-node", arguments->choices.perNode, "Cards of a node (default 8)")->type_name("N");
+    const auto atLeastOne = CLI::Range(1, 1 << 20).description("");
+    command->add_option("--gpus", arguments->choices.cards, "Cards of the whole job")
+        ->check(atLeastOne)
+        ->type_name("N");
+    command->add_option("--gpus-per-node", arguments->choices.perNode, "Cards of a node (default 8)")
+        ->check(atLeastOne)
+        ->type_name("N");
     const auto addList = [&](const char* name, auto& values, const char* description, const char* type = "N,…") {
-        command->add_option(name, values, description)->delimiter(',')->allow_extra_args(false)->type_name(type);
+        return command->add_option(name, values, description)->delimiter(',')->allow_extra_args(false)->type_name(type);
     };
     addList("--replicate", arguments->choices.replicate, "Degrees of replication to try: HSDP above 1 (default 1)");
     addList("--tp", arguments->choices.tensor, "Degrees of tensor parallelism to try (default 1)");
     addList("--reshard", arguments->reshard, "reshard_after_forward to try: always, never (default always)", "WHAT,…");
-    addList("--batch", arguments->choices.batch, "Samples a rank to try (default: the script's own)");
+    addList("--batch", arguments->choices.batch, "Samples a rank to try (default: the script's own)")
+        ->check(atLeastOne);
     command
         ->add_option("--vary", arguments->vary,
                      "Arguments that set the option in the script, with {replicate}, {shard}, {tp}, {reshard} and "
@@ -413,7 +438,7 @@ void addShard(CLI::App& program, Action& chosen)
     command->footer("Behind the options: step files; or a training script with arguments, recorded under each option.");
     command->callback([=, &chosen] {
         arguments->words = command->remaining();
-        chosen = [=] { return run(*arguments); };
+        chosen = [=] { return run(*command, *arguments); };
     });
 }
 

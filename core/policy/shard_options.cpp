@@ -108,10 +108,14 @@ Result<std::vector<ShardOption>> shardOptions(const ShardChoices& choices)
 {
     RETURN_IF_ERROR(checkDegrees(choices.tensor, "--tp", choices.cards));
     RETURN_IF_ERROR(checkDegrees(choices.replicate, "--replicate", choices.cards));
+    const int perNode = std::min(choices.perNode, choices.cards);
+    if (choices.cards % perNode != 0)
+        return badInput(std::to_string(choices.cards) + " cards do not fill nodes of " + std::to_string(perNode)
+                        + ": expected a multiple, or another --gpus-per-node");
     std::vector<ShardOption> options;
     for (const int tensor : orDefault(choices.tensor, 1))
         for (const int replicate : orDefault(choices.replicate, 1)) {
-            if (tensor > choices.perNode || choices.cards % (tensor * replicate) != 0)
+            if (perNode % tensor != 0 || choices.cards / tensor % replicate != 0)
                 continue;
             const int shard = choices.cards / (tensor * replicate);
             for (const bool reshard : orDefault(choices.reshard, true)) {

@@ -101,7 +101,22 @@ TEST_F(ShardTest, WhatCannotBeIsOneSentence)
     expectBadInput(run({"--gpus", "8", "--tp", "3", "train.py"}), {"--tp 3 does not divide 8 cards"});
     expectBadInput(run({"--gpus", "8", "--reshard", "maybe", "train.py"}),
                    {"--reshard maybe: expected always or never"});
+    expectBadInput(run({"train.py", "--gpus", "8"}), {"--gpus stands behind the script"});
+    expectBadInput(run({stepPath(), "--gpus", "8"}), {"`--gpus` stands behind step files"});
+    expectBadInput(run({"--gpus", "8", stepPath(), "train.py"}), {"`train.py` stands behind step files"});
     expectBadInput(run({"--gpus", "8", "none.hrs"}), {"none.hrs"});
+    for (const char* option : {"--gpus", "--gpus-per-node", "--batch"})
+        for (const char* number : {"0", "-4"})
+            expectBadInput(run({std::string(option) + '=' + number, "--gpus=8", "train.py"}),
+                           {option, number, "not in range 1 to"});
+    expectBadInput(run({"--gpus", "12", "train.py"}), {"12 cards do not fill nodes of 8"});
+    expectBadInput(run({"--gpus", "8", "--tp", "2", "--reshard", "always", stepPath()}), {"--tp", "step.hrs"});
+    expectBadInput(run({"--gpus", "8", "--keep", path("kept"), stepPath()}), {"--keep", "step.hrs"});
+    expectBadInput(run({"--gpus", "16", HEADROOM_TEST_DATA "/steps/fsdp_llama.hrs"}), {"--gpus", "a job of 8 ranks"});
+    EXPECT_FALSE(std::filesystem::exists(path("kept")));
+    expectBadInput(runProgram(HEADROOM_BIN_DIR "/torch-headroom", {"shard", "--gpus", "8", "train.py"},
+                              {{"VIRTUAL_ENV", folder.path().string()}, {"TMPDIR", path("none")}}),
+                   {"temporary files", "set TMPDIR"});
 }
 
 TEST_F(ShardTest, APlanOfARankKeepsTheWorldThatItWasRecordedWith)

@@ -46,6 +46,17 @@ TEST(ShardOptions, EveryMeshOfAllCardsIsTried)
         << "tensor parallelism stays in a node, and one rank has nothing to reshard";
     choices.tensor = {3};
     EXPECT_THAT(shardOptions(choices).error().message, HasSubstr("--tp 3 does not divide 16 cards"));
+    choices.cards = 24;
+    choices.tensor = {1, 3};
+    ASSERT_TRUE(shardOptions(choices));
+    EXPECT_THAT(*shardOptions(choices), testing::Each(testing::Field(&ShardOption::tensor, 1)))
+        << "three ranks do not divide a node of 8 cards: a group would lie in two nodes";
+    choices.cards = 12;
+    EXPECT_THAT(shardOptions(choices).error().message, HasSubstr("12 cards do not fill nodes of 8"));
+    choices.cards = 6;
+    choices.tensor = {3};
+    EXPECT_EQ(shardOptions(choices)->front().tensor, 3) << "six cards are a single node";
+    choices.cards = 16;
     choices.tensor = {16};
     EXPECT_THAT(shardOptions(choices).error().message, HasSubstr("no mesh of these degrees has 16 cards"));
 }
