@@ -44,16 +44,13 @@ struct Source
 
 Result<Source> readSource(const AllocatorArguments& arguments)
 {
-    ASSIGN_OR_RETURN(const ImportRequest request, importRequest(arguments.snapshot));
+    ASSIGN_OR_RETURN(const ImportRequest request, importRequest(arguments.snapshot, {arguments.file}));
     if (isSnapshotFile(arguments.file)) {
         ASSIGN_OR_RETURN(ImportedSnapshot imported, importSnapshot(arguments.file, request));
-        const StepTracePtr step = imported.step;
-        return Source{step, std::move(imported)};
+        ASSIGN_OR_RETURN(StepTracePtr step, withTimesOf(imported.step, arguments.file, arguments.times));
+        return Source{std::move(step), std::move(imported)};
     }
-    if (arguments.snapshot.any())
-        return badInput("--device, --from and --to choose a part of a memory snapshot: " + arguments.file
-                        + " is no snapshot");
-    ASSIGN_OR_RETURN(StepTracePtr step, readStep(arguments.file, arguments.times));
+    ASSIGN_OR_RETURN(StepTracePtr step, readStep(arguments.file, arguments.times, StepKind::snapshot));
     return Source{std::move(step), std::nullopt};
 }
 
@@ -74,6 +71,10 @@ Result<Card> cardOf(const AllocatorArguments& arguments, const StepTrace& step)
             return badInput("--capacity: " + capacity.error().message);
         if (*capacity == 0)
             return badInput("--capacity 0: expected more than no memory");
+        if (*capacity <= card.workspaces.keptBytes())
+            return badInput("--capacity " + arguments.capacity
+                            + " leaves nothing for tensors: cuBLAS's workspaces take "
+                            + formatBytes(card.workspaces.keptBytes()) + "; expected more");
         card.rules.capacity = *capacity;
     }
     return card;

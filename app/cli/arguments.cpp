@@ -9,6 +9,7 @@
 #include "core/cost/step_times.h"
 #include "core/policy/step_planner.h"
 #include "core/profile/import.h"
+#include "core/profile/profile_reader.h"
 #include "core/trace/step_file.h"
 
 #include <CLI/CLI.hpp>
@@ -92,6 +93,34 @@ Result<ModuleId> findModule(const StepTrace& trace, std::string_view fqn)
     return badInput(message + "; `torch-headroom modules` lists all names");
 }
 
+bool isAny(std::span<const std::string> files, bool (*kind)(const std::filesystem::path&))
+{
+    return std::ranges::any_of(files, [&](const std::string& file) {
+        std::error_code ignored;
+        return !file.empty() && (kind(file) || !std::filesystem::exists(file, ignored));
+    });
+}
+
+void needsOneOf(CLI::Option* option, const std::vector<CLI::Option*>& others)
+{
+    std::string names;
+    for (const CLI::Option* other : others)
+        names += (names.empty() ? "" : " or ") + other->get_name();
+    // CLI11 checks values when all words are read.
+    option->check([others, names](const std::string&) {
+        const bool has = std::ranges::any_of(others, [](const CLI::Option* other) { return other->count() > 0; });
+        return has ? std::string() : "would be ignored without " + names;
+    });
+}
+
+Status refuse(const CLI::App& command, std::initializer_list<const char*> options, const std::string& why)
+{
+    for (const char* option : options)
+        if (command.get_option(option)->count() > 0)
+            return badInput(std::string(option) + ' ' + why);
+    return {};
+}
+
 void addTimeArguments(CLI::App& command, TimeChoice& choice, bool withCard)
 {
     static const std::map<std::string, TimeModel> models{{"kernel", TimeModel::kernel},
@@ -119,6 +148,12 @@ void addTimeArguments(CLI::App& command, TimeChoice& choice, bool withCard)
                     "Measured times of ops: auto (default), what `torch-headroom calibrate` learned of the card; none; "
                     "or a file")
         ->type_name("auto|none|FILE");
+}
+
+void excludeTimes(CLI::App& command, CLI::Option* document)
+{
+    for (const char* option : {"--time-model", "--gpu", "--topology", "--calibration"})
+        command.get_option(option)->excludes(document);
 }
 
 CLI::Option* addCardArguments(CLI::App& command, CardArguments& arguments, const std::string& description)
@@ -183,12 +218,14 @@ void addProfileArgument(CLI::App& command, std::string& step)
         ->type_name("N");
 }
 
-Result<ProfileRequest> profileRequest(const std::string& step)
+Result<ProfileRequest> profileRequest(const std::string& step, std::initializer_list<std::string> files)
 {
     ProfileRequest request;
     if (step.empty())
         return request;
     ASSIGN_OR_RETURN(request.step, parseInteger("--profile-step", step, 0, std::numeric_limits<int>::max()));
+    if (!isAny(files, isProfileFile))
+        return badInput("--profile-step chooses a step of a trace of torch.profiler: expected such a trace");
     return request;
 }
 
@@ -199,7 +236,7 @@ void addSnapshotArguments(CLI::App& command, SnapshotArguments& arguments)
     command.add_option("--to", arguments.to, "End so many ms after the snapshot's first event");
 }
 
-Result<ImportRequest> importRequest(const SnapshotArguments& arguments)
+Result<ImportRequest> importRequest(const SnapshotArguments& arguments, std::initializer_list<std::string> files)
 {
     ImportRequest request;
     if (!arguments.device.empty()) {
@@ -216,12 +253,23 @@ Result<ImportRequest> importRequest(const SnapshotArguments& arguments)
                             + "`: expected a number of milliseconds, 0 or more, from the first event");
         *ms = *number;
     }
+    if (arguments.any() && !isAny(files, isSnapshotFile))
+        return badInput("--device, --from and --to choose a part of a memory snapshot: expected a snapshot");
     return request;
 }
 
-Result<StepTracePtr> readStep(const std::string& file, const TimeChoice& times, StepKind kind)
+Result<StepTracePtr> readStep(const std::string& file, const TimeChoice& times, StepKind kind,
+                              const ProfileRequest& profile)
 {
-    ASSIGN_OR_RETURN(StepTracePtr step, kind == StepKind::recorded ? readStepTrace(file) : readMeasured(file));
+    ASSIGN_OR_RETURN(StepTracePtr step,
+                     kind == StepKind::recorded       ? readStepTrace(file)
+                         : kind == StepKind::snapshot ? readStepOrSnapshot(file)
+                                                      : readMeasured(file, profile));
+    return withTimesOf(std::move(step), file, times);
+}
+
+Result<StepTracePtr> withTimesOf(StepTracePtr step, const std::string& file, const TimeChoice& times)
+{
     Result<TimedStep> timed = withTimes(std::move(step), times);
     if (!timed)
         return badInput(file + ": " + timed.error().message);
@@ -237,8 +285,8 @@ Result<StepTracePtr> readStep(const std::string& file, const TimeChoice& times, 
 void addPlanArguments(CLI::App& command, PlanArguments& arguments)
 {
     command.add_option("step", arguments.stepFile, "Step file of `torch-headroom record`");
-    command.add_option("--module-info", arguments.moduleInfoFile,
-                       "ModuleInfo document in place of a step file, PyTorch's own included");
+    CLI::Option* document = command.add_option("--module-info", arguments.moduleInfoFile,
+                                               "ModuleInfo document in place of a step file, PyTorch's own included");
     command.add_option("--formulation", arguments.formulation,
                        "exact (default): memory is everything on the device, optimizer state included; each plan was "
                        "predicted on the step and fits to the byte. piecewise: PyTorch's sac_milp, solved to its "
@@ -247,19 +295,21 @@ void addPlanArguments(CLI::App& command, PlanArguments& arguments)
                        "Number of ranks over which FSDP shards parameters (default 1)");
     const auto addNames = [&](const char* option, std::vector<std::string>& names, const char* description) {
         // A single name for each option: otherwise `--ac-unit NAME step.hrs` would take the file for a name.
-        command.add_option(option, names, description)->allow_extra_args(false)->type_name("FQN");
+        return command.add_option(option, names, description)->allow_extra_args(false)->type_name("FQN");
     };
     addNames("--ac-unit", arguments.acUnits, "Only these modules may be checkpointed (default: any with children)");
     addNames("--fsdp-unit", arguments.fsdpUnits, "Modules that FSDP shards (default: the root)");
-    addNames("--pin", arguments.pins, "FQN=save, FQN=recompute or FQN=offload: decides for a module");
-    CLI::Option* offload
-        = addOffloadArguments(command, arguments.toHost,
-                              "Saved tensors may also go to pinned host memory, and come back in time for backward");
+    CLI::Option* pin
+        = addNames("--pin", arguments.pins, "FQN=save, FQN=recompute or FQN=offload: decides for a module");
+    CLI::Option* offload = addOffloadArguments(
+        command, arguments.toHost,
+        "Saved tensors may also go to pinned host memory, and come back in time for backward", {pin});
     command
         .add_flag("--no-recompute", arguments.noRecompute,
                   "With --offload: recompute only modules with --pin FQN=recompute")
         ->needs(offload);
     addTimeArguments(command, arguments.times);
+    excludeTimes(command, document);
     addJsonFlag(command, arguments.json);
 }
 
@@ -281,17 +331,21 @@ std::string ownCheckpoints(double ms, const std::string& lineEnd)
         + lineEnd + "again; torch-headroom record --without-checkpointing train.py shows what would be possible.";
 }
 
-CLI::Option* addOffloadArguments(CLI::App& command, OffloadArguments& arguments, const std::string& description)
+CLI::Option* addOffloadArguments(CLI::App& command, OffloadArguments& arguments, const std::string& description,
+                                 std::vector<CLI::Option*> others)
 {
     CLI::Option* offload = command.add_flag("--offload", arguments.offload, description);
     command
         .add_option("--host-memory", arguments.hostMemory, "The most pinned host memory for --offload; default: any")
         ->type_name("SIZE")
         ->needs(offload);
-    command
-        .add_option("--host-bandwidth", arguments.hostBandwidth,
-                    "GB/s of copies to and from pinned host memory; default: of the GPU, from resources/devices.json")
-        ->type_name("TO[,FROM]");
+    others.insert(others.begin(), offload);
+    needsOneOf(command
+                   .add_option("--host-bandwidth", arguments.hostBandwidth,
+                               "GB/s of copies to and from pinned host memory; default: of the GPU, from "
+                               "resources/devices.json")
+                   ->type_name("TO[,FROM]"),
+               others);
     return offload;
 }
 

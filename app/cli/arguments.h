@@ -11,6 +11,8 @@
 #include "core/snapshot/import.h"
 #include "core/trace/step_trace.h"
 
+#include <filesystem>
+#include <initializer_list>
 #include <iosfwd>
 #include <optional>
 #include <span>
@@ -37,17 +39,28 @@ Result<double> parseFraction(std::string_view option, std::string_view text);
 /// Returns the module with this name. Error (badInput): an unknown name; the sentence has the most similar name.
 Result<ModuleId> findModule(const StepTrace& trace, std::string_view fqn);
 
+/// Whether one of the files is of this kind, or is missing: the reader of the file says so.
+bool isAny(std::span<const std::string> files, bool (*kind)(const std::filesystem::path&));
+
+/// Refuses an option that would be ignored without one of `others`. Of one other, CLI11's needs() says the same.
+void needsOneOf(CLI::Option* option, const std::vector<CLI::Option*>& others);
+/// Error (badInput): one of these options was given and would be ignored. `why` follows the name of the option.
+Status refuse(const CLI::App& command, std::initializer_list<const char*> options, const std::string& why);
+
 /// Adds --time-model kernel|roofline, --calibration auto|none|FILE, and, if `withCard`, --gpu NAME and --topology. A
 /// command that has another option --gpu passes false.
 void addTimeArguments(CLI::App& command, TimeChoice& choice, bool withCard = true);
+
+/// Refuses the options of addTimeArguments() beside `document`, which has times of its own.
+void excludeTimes(CLI::App& command, CLI::Option* document);
 
 /// Adds --measured FILE.
 void addMeasuredArgument(CLI::App& command, std::string& file);
 
 /// Adds --profile-step N.
 void addProfileArgument(CLI::App& command, std::string& step);
-/// Error: as parseInteger().
-Result<ProfileRequest> profileRequest(const std::string& step);
+/// Error (badInput): as parseInteger(); none of `files` is a trace.
+Result<ProfileRequest> profileRequest(const std::string& step, std::initializer_list<std::string> files);
 
 /// The arguments that select a part of a memory snapshot: --device, --from and --to, as given.
 struct SnapshotArguments
@@ -58,15 +71,19 @@ struct SnapshotArguments
     bool any() const { return !device.empty() || !from.empty() || !to.empty(); }
 };
 void addSnapshotArguments(CLI::App& command, SnapshotArguments& arguments);
-/// Error (badInput): a device or a time that is no such number; the sentence names the option.
-Result<ImportRequest> importRequest(const SnapshotArguments& arguments);
+/// Error (badInput): a device or a time that is no such number; none of `files` is a snapshot. The sentence names the
+/// option.
+Result<ImportRequest> importRequest(const SnapshotArguments& arguments, std::initializer_list<std::string> files);
 
-/// The files that a command reads as a step; `any` includes memory snapshots and traces of torch.profiler.
-enum class StepKind { recorded, any };
+/// The files that a command reads as a step: also memory snapshots, and with `any` traces of torch.profiler.
+enum class StepKind { recorded, snapshot, any };
 
-/// Reads a step with the chosen op times. Prints a note on stderr if the times of ops or of the CPU were measured.
-/// Error: the file cannot be read, or has no such times; the sentence names the file.
-Result<StepTracePtr> readStep(const std::string& file, const TimeChoice& times, StepKind kind = StepKind::recorded);
+/// The step of `file` with the chosen op times. Prints and fails as readStep(). Error: no such times.
+Result<StepTracePtr> withTimesOf(StepTracePtr step, const std::string& file, const TimeChoice& times);
+/// Reads a step with the chosen op times; of a trace, the step of `profile`. Prints a note on stderr if the times of
+/// ops or of the CPU were measured. Error: the file cannot be read, or has no such times; the sentence names the file.
+Result<StepTracePtr> readStep(const std::string& file, const TimeChoice& times, StepKind kind = StepKind::recorded,
+                              const ProfileRequest& profile = {});
 
 /// The card for training: --card and --settings, as given.
 struct CardArguments
@@ -95,8 +112,10 @@ struct OffloadArguments
     std::string hostMemory; ///< with `offload`, a size; empty: any
     std::string hostBandwidth; ///< GB/s to the host, or to and from the host with a comma; empty: the GPU's
 };
-/// Adds --offload, with the description, --host-memory and --host-bandwidth. Returns the first.
-CLI::Option* addOffloadArguments(CLI::App& command, OffloadArguments& arguments, const std::string& description);
+/// Adds --offload, with the description, --host-memory and --host-bandwidth. Returns the first. `others` may send
+/// tensors to the host without --offload.
+CLI::Option* addOffloadArguments(CLI::App& command, OffloadArguments& arguments, const std::string& description,
+                                 std::vector<CLI::Option*> others = {});
 /// The bytes of --host-memory; 0: any. Error (badInput): no size.
 Result<Bytes> hostMemoryOf(const OffloadArguments& arguments);
 /// The step with the rates of --host-bandwidth. Error (badInput): no such rates.

@@ -60,7 +60,7 @@ constexpr auto withoutShapes = "has no shapes: profile with record_shapes=True, 
 /// Reads a trace of torch.profiler as a step with costs of ops: by the trace's own shapes, or from the step of --step.
 Result<StepTracePtr> readProfiledStep(const std::string& file, const CalibrateArguments& arguments)
 {
-    ASSIGN_OR_RETURN(ProfileRequest request, profileRequest(arguments.profileStep));
+    ASSIGN_OR_RETURN(ProfileRequest request, profileRequest(arguments.profileStep, {file}));
     request.gpu = arguments.gpu;
     request.everyStep = arguments.predicted.empty() && !request.step;
     if (!arguments.gpu.empty())
@@ -125,8 +125,11 @@ Result<int> runTopology(const CalibrateArguments& arguments)
     return 0;
 }
 
-Result<int> run(const CalibrateArguments& arguments)
+Result<int> run(const CLI::App& command, const CalibrateArguments& arguments)
 {
+    if (!isAny(arguments.steps, isProfileFile))
+        RETURN_IF_ERROR(refuse(command, {"--gpu", "--step", "--profile-step"},
+                               "is for a trace of torch.profiler: expected such a trace"));
     if (!arguments.topology.empty() || std::ranges::all_of(arguments.steps, isNcclTestsFile))
         return runTopology(arguments);
     Calibration learned;
@@ -188,23 +191,28 @@ void addCalibrate(CLI::App& program, Action& chosen)
         ->add_option("step", arguments->steps,
                      "Step files, recorded with --device cuda, or traces of torch.profiler; or what nccl-tests printed")
         ->required();
-    command->add_option("--gpu", arguments->gpu, "Of a trace: the card, if the trace names no card that Headroom knows")
-        ->transform(gpuName);
-    command
-        ->add_option("--step", arguments->predicted,
-                     "Of a trace: the simulated step of the same training; costs of ops come from that step, paired by "
-                     "order, and the trace needs no shapes")
-        ->type_name("FILE");
+    CLI::Option* gpu = command
+                           ->add_option("--gpu", arguments->gpu,
+                                        "Of a trace: the card, if the trace names no card that Headroom knows")
+                           ->transform(gpuName);
+    CLI::Option* step
+        = command
+              ->add_option(
+                  "--step", arguments->predicted,
+                  "Of a trace: the simulated step of the same training; costs of ops come from that step, paired by "
+                  "order, and the trace needs no shapes")
+              ->type_name("FILE");
     addProfileArgument(*command, arguments->profileStep);
     command
         ->add_option("--topology", arguments->topology,
                      "Of nccl-tests, or of NCCL's kernels in a trace: the topology on which the collectives ran; -o "
                      "writes the topology with measured bandwidths")
-        ->type_name("NAME|FILE");
+        ->type_name("NAME|FILE")
+        ->excludes(gpu, step, command->get_option("--profile-step"));
     command->add_option("-o,--output", arguments->output,
                         "The calibration to write or to add to (default: a file per GPU in the user's configuration)");
     addJsonFlag(*command, arguments->json);
-    command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });
+    command->callback([=, &chosen] { chosen = [=] { return run(*command, *arguments); }; });
 }
 
 } // namespace headroom::cli

@@ -4,6 +4,7 @@
 
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
+#include "app/cli/pictures.h"
 #include "app/cli/python_program.h"
 #include "app/recording/recorder_program.h"
 #include "app/window/run_window.h"
@@ -179,15 +180,12 @@ Status completeOptions(CommandLine& line)
         return badInput(unknownCommand(file));
     if (!line.measured.empty() && file.empty())
         return badInput("--measured is compared with a step: expected `torch-headroom step.hrs --measured run.hrs`");
-    line.options.file = QString::fromStdString(file);
-    line.options.measured = QString::fromStdString(line.measured);
-    ASSIGN_OR_RETURN(line.options.profile, cli::profileRequest(line.profileStep));
+    ASSIGN_OR_RETURN(line.options.file, cli::qtName(file));
+    ASSIGN_OR_RETURN(line.options.measured, cli::qtName(line.measured));
+    ASSIGN_OR_RETURN(line.options.profile, cli::profileRequest(line.profileStep, {file, line.measured}));
     if (!line.part.any())
         return {};
-    ASSIGN_OR_RETURN(const ImportRequest request, cli::importRequest(line.part));
-    if (!isSnapshotFile(file))
-        return badInput("--device, --from and --to choose a part of a memory snapshot: `" + file + "` is no snapshot");
-    line.options.part = request;
+    ASSIGN_OR_RETURN(line.options.part, cli::importRequest(line.part, {file}));
     return {};
 }
 

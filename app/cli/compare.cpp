@@ -39,33 +39,28 @@ struct CompareArguments
     bool json = false;
 };
 
+/// The parts of the files to compare.
+struct Parts
+{
+    ImportRequest snapshot;
+    ProfileRequest profile;
+};
+
 /// Reads one file of the comparison; the first bytes decide what the file is.
-Result<PeakSide> readSide(const std::string& file, const std::string& name, const CompareArguments& arguments)
+Result<PeakSide> readSide(const std::string& file, const std::string& name, const Parts& parts)
 {
     if (isSnapshotFile(file)) {
-        ASSIGN_OR_RETURN(const ImportRequest request, importRequest(arguments.snapshot));
-        ASSIGN_OR_RETURN(SnapshotPtr snapshot, readSnapshot(file, request.range));
-        ASSIGN_OR_RETURN(const SnapshotPart part, partOf(std::move(snapshot), file, request));
+        ASSIGN_OR_RETURN(SnapshotPtr snapshot, readSnapshot(file, parts.snapshot.range));
+        ASSIGN_OR_RETURN(const SnapshotPart part, partOf(std::move(snapshot), file, parts.snapshot));
         ASSIGN_OR_RETURN(PeakSide side, peakSideOf(part, name));
         RETURN_IF_ERROR(part.snapshot->file->unchanged()); // names are read from the file until here
         return side;
     }
-    ASSIGN_OR_RETURN(const ProfileRequest request, profileRequest(arguments.profileStep));
-    ASSIGN_OR_RETURN(const StepTracePtr step, readMeasured(file, request));
+    ASSIGN_OR_RETURN(const StepTracePtr step, readMeasured(file, parts.profile));
     const Result<Timeline> timeline = predict(*step, {});
     if (!timeline)
         return badInput(file + ": " + timeline.error().message);
     return peakSideOf(*step, *timeline, name);
-}
-
-/// Error (badInput): an option that chooses a part of a file, and no such file.
-Status checkParts(const CompareArguments& arguments)
-{
-    if (arguments.snapshot.any() && !isSnapshotFile(arguments.a) && !isSnapshotFile(arguments.b))
-        return badInput("--device, --from and --to choose a part of a memory snapshot: expected a snapshot as A or B");
-    if (!arguments.profileStep.empty() && !isProfileFile(arguments.a) && !isProfileFile(arguments.b))
-        return badInput("--profile-step chooses a step of a trace of torch.profiler: expected a trace as A or B");
-    return {};
 }
 
 Result<std::optional<Bytes>> allowedBytes(const std::string& text)
@@ -248,7 +243,9 @@ Result<int> run(const CompareArguments& arguments)
     static const std::map<std::string, PeakKey> keys{
         {"", PeakKey::module}, {"module", PeakKey::module}, {"line", PeakKey::line}, {"category", PeakKey::category}};
     ASSIGN_OR_RETURN(const std::optional<Bytes> allowed, allowedBytes(arguments.allow));
-    RETURN_IF_ERROR(checkParts(arguments));
+    Parts parts;
+    ASSIGN_OR_RETURN(parts.snapshot, importRequest(arguments.snapshot, {arguments.a, arguments.b}));
+    ASSIGN_OR_RETURN(parts.profile, profileRequest(arguments.profileStep, {arguments.a, arguments.b}));
     if (!arguments.output.empty() && !arguments.output.ends_with(".csv"))
         return badInput("-o " + arguments.output + ": a comparison is written as a table; expected a name with .csv");
     // Files of the same name are told apart by their folders.
@@ -258,8 +255,8 @@ Result<int> run(const CompareArguments& arguments)
         nameA = arguments.a;
         nameB = arguments.b;
     }
-    ASSIGN_OR_RETURN(const PeakSide a, readSide(arguments.a, nameA, arguments));
-    ASSIGN_OR_RETURN(const PeakSide b, readSide(arguments.b, nameB, arguments));
+    ASSIGN_OR_RETURN(const PeakSide a, readSide(arguments.a, nameA, parts));
+    ASSIGN_OR_RETURN(const PeakSide b, readSide(arguments.b, nameB, parts));
     const PeakComparison comparison = comparePeaks(a, b, keys.at(arguments.key));
     const OpChanges ops = opChanges(a, b);
     if (!arguments.output.empty()) {

@@ -95,13 +95,9 @@ Status drawPeak(const StepTracePtr& trace, const ExportArguments& arguments, con
 Result<int> run(const ExportArguments& arguments)
 {
     if (int(arguments.timeline) + int(arguments.tradeOff) + int(arguments.frontier) + int(arguments.peak) != 1)
-        return badInput("export: expected --timeline, --tradeoff, --frontier or --peak");
+        return badInput("export: expected either --timeline, --tradeoff, --frontier or --peak");
     if (arguments.by != "module" && arguments.by != "category")
         return badInput("--by " + arguments.by + ": expected module or category");
-    if (!arguments.policyFile.empty() && !arguments.timeline)
-        return badInput("export: --policy changes only the timeline: expected --timeline as well");
-    if (!arguments.module.empty() && !arguments.tradeOff)
-        return badInput("export: --module selects a trade-off curve: expected --tradeoff as well");
     ASSIGN_OR_RETURN(const StepTracePtr trace, readStep(arguments.stepFile, arguments.times, StepKind::any));
     ExportOptions options;
     options.dark = arguments.dark;
@@ -123,15 +119,21 @@ void addExport(CLI::App& program, Action& chosen)
     command->add_option("step", arguments->stepFile, "Step file")->required();
     command->add_option("output", arguments->output, "File to write: .svg, .png, .pdf or .csv; of --peak also .folded")
         ->required();
-    command->add_flag("--timeline", arguments->timeline, "Memory by category over the step");
-    command->add_flag("--tradeoff", arguments->tradeOff, "Memory against recompute time, a curve for each module");
+    CLI::Option* timeline = command->add_flag("--timeline", arguments->timeline, "Memory by category over the step");
+    CLI::Option* tradeOff = command->add_flag("--tradeoff", arguments->tradeOff,
+                                              "Memory against recompute time, a curve for each module");
     command->add_flag("--frontier", arguments->frontier, "Recompute time against the peak on the device");
-    command->add_flag("--peak", arguments->peak, "What is alive at the peak: an icicle, or folded stacks (.folded)");
+    CLI::Option* peak = command->add_flag("--peak", arguments->peak,
+                                          "What is alive at the peak: an icicle, or folded stacks (.folded)");
     command->add_option("--by", arguments->by, "--peak: by module (the default) or category, then by line and block")
-        ->type_name("module|category");
+        ->type_name("module|category")
+        ->needs(peak);
     command->add_option("--policy", arguments->policyFile, "--timeline: the step under this policy as well")
-        ->type_name("policy.json");
-    command->add_option("--module", arguments->module, "--tradeoff: the curve to point out")->type_name("FQN");
+        ->type_name("policy.json")
+        ->needs(timeline);
+    command->add_option("--module", arguments->module, "--tradeoff: the curve to point out")
+        ->type_name("FQN")
+        ->needs(tradeOff);
     addTimeArguments(*command, arguments->times);
     command->add_flag("--dark", arguments->dark, "Light on dark");
     command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });

@@ -251,7 +251,7 @@ void addFit(CLI::App& program, Action& chosen)
     CLI::App* command = addCommand(
         program, "fit", "Which batch and sequence length run on a card, with and without a plan, and what is fastest");
     const auto add = [&](const char* name, std::string& value, const char* type, const char* description) {
-        command->add_option(name, value, description)->type_name(type);
+        return command->add_option(name, value, description)->type_name(type);
     };
     add("--gpu", arguments->gpus, "NAME,…", "The cards (default: that of a step file)");
     add("--batch", arguments->batch, "SIZES", "Of a model: batches to try, as 8, 1,2,4, 1..64 or 1.. (default: all)");
@@ -267,29 +267,37 @@ void addFit(CLI::App& program, Action& chosen)
     add("--longest-batch", arguments->longestBatch, "N",
         "Of a script: record steps of the longest batch among the first N batches of the data loader, as `record "
         "--longest-batch`");
-    add("--vary-accumulation", arguments->varyAccumulation, "ARGUMENT",
-        "Of a script: the argument that sets the micro-batches of an optimizer step, for --global-batch or --changes");
-    command
-        ->add_option("--global-batch", arguments->globalBatch,
-                     "Samples of an optimizer step: each batch is a divisor, and gradients accumulate")
-        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
-        ->type_name("N");
+    CLI::Option* accumulation
+        = add("--vary-accumulation", arguments->varyAccumulation, "ARGUMENT",
+              "Of a script: the argument that sets the micro-batches of an optimizer step, for --global-batch or "
+              "--changes");
+    CLI::Option* globalBatch
+        = command
+              ->add_option("--global-batch", arguments->globalBatch,
+                           "Samples of an optimizer step: each batch is a divisor, and gradients accumulate")
+              ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
+              ->type_name("N");
     add("--share", arguments->share, "X", "Share of the card's memory that training may take; the rest is another's");
     add("--beside", arguments->beside, "SIZE", "Memory of the card that another program takes, such as a server");
     command
         ->add_option("--settings", arguments->settings,
                      "As in PYTORCH_CUDA_ALLOC_CONF (default: the recorded program's)")
         ->type_name("KEY:VALUE,…");
-    add("--policies", arguments->policies, "FOLDER",
-        "Write the policies of the largest and the fastest size of each card into this folder");
-    add("-o,--output", arguments->output, "FILE", "Write a picture or a table: .svg, .pdf, .png or .csv");
+    CLI::Option* policies = add("--policies", arguments->policies, "FOLDER",
+                                "Write the policies of the largest and the fastest size of each card into this folder");
+    CLI::Option* output
+        = add("-o,--output", arguments->output, "FILE", "Write a picture or a table: .svg, .pdf, .png or .csv");
     add("--jobs", arguments->jobs, "N", "Recordings at once (default: a core and 4 GiB of memory for each)");
     add("--cache-size", arguments->cacheSize, "SIZE",
         "Bytes of recordings that are kept in the user's cache folder (default: 4GiB)");
     add("--python", arguments->python, "PROGRAM", "The Python that runs the script (default: the environment's)");
     addTimeArguments(*command, arguments->times, false);
-    command->add_flag("--changes", arguments->changes,
-                      "For a single size: list changes that save memory on the first card, and the cost of each");
+    CLI::Option* changes
+        = command
+              ->add_flag("--changes", arguments->changes,
+                         "For a single size: list changes that save memory on the first card, and the cost of each")
+              ->excludes(policies, output);
+    needsOneOf(accumulation, {globalBatch, changes});
     addJsonFlag(*command, arguments->json);
     // The words behind the program are the program's own.
     command->prefix_command();

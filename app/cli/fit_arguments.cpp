@@ -136,6 +136,8 @@ Status readSizes(const FitArguments& arguments, Asked& asked)
     }
     if (!asked.program.isScript && !(arguments.vary + arguments.varySequence + arguments.varyAccumulation).empty())
         return badInput("--vary names an argument of a script: a model takes --batch and --seq");
+    if (!asked.program.isScript && !arguments.python.empty())
+        return badInput("--python runs a script: a model needs no Python");
     if (!arguments.longestBatch.empty()) {
         if (!asked.program.isScript)
             return badInput(

@@ -52,7 +52,7 @@ struct ImportArguments
 
 Result<int> run(const ImportArguments& arguments)
 {
-    ASSIGN_OR_RETURN(const ImportRequest request, importRequest(arguments.snapshot));
+    ASSIGN_OR_RETURN(const ImportRequest request, importRequest(arguments.snapshot, {arguments.file}));
     ASSIGN_OR_RETURN(const ImportedSnapshot imported, importSnapshot(arguments.file, request));
     ASSIGN_OR_RETURN(const Timeline timeline, predict(*imported.step, {}));
     RETURN_IF_ERROR(writeStepTrace(*imported.step, arguments.output));

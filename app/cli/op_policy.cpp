@@ -103,14 +103,16 @@ void addOpPolicy(CLI::App& program, Action& chosen)
         = addCommand(program, "op-policy", "Ops of a module to save for least recompute time under a memory budget");
     command->add_option("step", arguments->stepFile, "Step file");
     command->add_option("--module", arguments->module, "Name of the module")->type_name("FQN");
-    command->add_option("--sac-stats", arguments->statsFile, "PyTorch's SACStats in place of a step file")
-        ->type_name("FILE.json");
+    CLI::Option* document
+        = command->add_option("--sac-stats", arguments->statsFile, "PyTorch's SACStats in place of a step file")
+              ->type_name("FILE.json");
     command
         ->add_option("--memory-budget", arguments->memoryBudget,
                      "Share 0..1 of the module's activation memory that may be kept")
         ->required()
         ->type_name("FRACTION");
     addTimeArguments(*command, arguments->times);
+    excludeTimes(*command, document);
     addJsonFlag(*command, arguments->json);
     command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });
 }

@@ -181,12 +181,12 @@ struct OpsTableArguments
 };
 
 /// Compares the step with that of --measured; null without --measured.
-Result<StepComparisonPtr> comparisonOf(const StepTrace& trace, const OpsTableArguments& arguments)
+Result<StepComparisonPtr> comparisonOf(const StepTrace& trace, const OpsTableArguments& arguments,
+                                       const ProfileRequest& profile)
 {
     if (arguments.measured.empty())
         return StepComparisonPtr();
-    ASSIGN_OR_RETURN(const ProfileRequest request, profileRequest(arguments.profileStep));
-    ASSIGN_OR_RETURN(const StepTracePtr measured, readMeasured(arguments.measured, request));
+    ASSIGN_OR_RETURN(const StepTracePtr measured, readMeasured(arguments.measured, profile));
     ASSIGN_OR_RETURN(const Timeline timeline, predict(trace, {}));
     return compareSteps(trace, timeline, measured, arguments.measured);
 }
@@ -194,7 +194,8 @@ Result<StepComparisonPtr> comparisonOf(const StepTrace& trace, const OpsTableArg
 Result<int> run(const OpsTableArguments& arguments)
 {
     const auto& [file, fqn, within, times, measured, profileStep, json] = arguments;
-    ASSIGN_OR_RETURN(const StepTracePtr trace, readStep(file, times, StepKind::any));
+    ASSIGN_OR_RETURN(const ProfileRequest profile, profileRequest(profileStep, {file, measured}));
+    ASSIGN_OR_RETURN(const StepTracePtr trace, readStep(file, times, StepKind::any, profile));
     ModuleId selected;
     if (!fqn.empty()) {
         const Result<ModuleId> module = findModule(*trace, fqn);
@@ -202,7 +203,7 @@ Result<int> run(const OpsTableArguments& arguments)
             return badInput(file + ": " + module.error().message);
         selected = *module;
     }
-    ASSIGN_OR_RETURN(const StepComparisonPtr beside, comparisonOf(*trace, arguments));
+    ASSIGN_OR_RETURN(const StepComparisonPtr beside, comparisonOf(*trace, arguments, profile));
     std::optional<RangeSummary> summary;
     if (!within.from.empty() || !within.to.empty()) {
         ASSIGN_OR_RETURN(const Timeline timeline, predict(*trace, {}));

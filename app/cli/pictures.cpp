@@ -24,6 +24,14 @@ void hideDesktopRemarks()
     qInstallMessageHandler(printOnlyCritical);
 }
 
+Result<QString> qtName(const std::string& file)
+{
+    QString name = QString::fromStdString(file);
+    if (name.toStdString() != file)
+        return badInput(file + ": the name is not UTF-8, which the window needs: rename the file or its folder");
+    return name;
+}
+
 Status withoutDisplay(const std::function<Status()>& draw)
 {
     // Even with a display: a picture must not depend on the display.

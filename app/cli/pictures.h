@@ -4,13 +4,19 @@
 
 #include "views/export/export.h"
 
+#include <QString>
+
 #include <functional>
+#include <string>
 
 namespace headroom::cli {
 
 /// Hides Qt's messages about the desktop (no XDG_RUNTIME_DIR, no D-Bus) on stderr, since such messages do not matter
 /// for pictures.
 void hideDesktopRemarks();
+
+/// The name of a file as Qt takes it. Error (badInput): the name is not UTF-8.
+Result<QString> qtName(const std::string& file);
 
 /// Runs `draw` with a QApplication, for fonts and pictures, and without a display. Error: as `draw`.
 Status withoutDisplay(const std::function<Status()>& draw);

@@ -145,7 +145,8 @@ void addReport(CLI::App& program, Action& chosen)
                               ->type_name("policy.json");
     command->add_option("--budget", arguments->budget, "Plan for this budget")->type_name("SIZE")->excludes(policy);
     addCardArguments(*command, arguments->onCard, "Card for training: a GPU's name, or a size");
-    addOffloadArguments(*command, arguments->toHost, "Plans may also send saved tensors to pinned host memory");
+    addOffloadArguments(*command, arguments->toHost, "Plans may also send saved tensors to pinned host memory",
+                        {policy});
     addTimeArguments(*command, arguments->times);
     command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });
 }

@@ -61,18 +61,26 @@ Result<int> run(const ScreenshotArguments& arguments, const OpenWindow& openWind
     if (!arguments.card.empty() && !findDeviceSpec(arguments.card) && !parseBytes(arguments.card))
         return badInput("--card `" + arguments.card + "`: expected the name of a GPU or a size");
     options.card = arguments.card;
-    options.file = QString::fromStdString(arguments.stepFile);
+    ASSIGN_OR_RETURN(options.file, qtName(arguments.stepFile));
     if (sourceKind(options.file) != SourceKind::step)
         return badInput(arguments.stepFile
                         + " is no recorded step; `torch-headroom record` records a step of a model or a script");
-    options.screenshot = QString::fromStdString(arguments.output);
+    ASSIGN_OR_RETURN(options.screenshot, qtName(arguments.output));
+    if (!options.screenshot.endsWith(QLatin1String(".png"), Qt::CaseInsensitive))
+        return badInput(arguments.output + ": the window's picture is a PNG file: expected a name with .png");
     options.ops = arguments.ops;
     options.offload = arguments.offload;
     options.times = arguments.times;
-    ASSIGN_OR_RETURN(options.part, importRequest(arguments.snapshot)); // a dialog could not be answered
-    options.measured = QString::fromStdString(arguments.measured);
-    ASSIGN_OR_RETURN(options.profile, profileRequest(arguments.profileStep));
+    ASSIGN_OR_RETURN(options.part,
+                     importRequest(arguments.snapshot, {arguments.stepFile})); // a dialog could not be answered
+    ASSIGN_OR_RETURN(options.measured, qtName(arguments.measured));
+    ASSIGN_OR_RETURN(options.profile, profileRequest(arguments.profileStep, {arguments.stepFile, arguments.measured}));
     options.select = QString::fromStdString(arguments.module);
+    if (!arguments.module.empty())
+        options.checkStep = [fqn = arguments.module](const StepTrace& step) -> Status {
+            RETURN_IF_ERROR(findModule(step, fqn));
+            return {};
+        };
     hideDesktopRemarks();
     int count = 1;
     std::string name = "torch-headroom";

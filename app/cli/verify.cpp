@@ -93,7 +93,7 @@ Result<StepTracePtr> readWholeStep(const std::string& file)
 
 constexpr const char* usage = ": expected torch-headroom verify step.hrs --policy policy.json";
 
-Status checkArguments(const VerifyArguments& arguments, const std::vector<std::string>& others)
+Status checkArguments(const CLI::App& command, const VerifyArguments& arguments, const std::vector<std::string>& others)
 {
     if (arguments.executedFile.empty() && !arguments.stepFile.ends_with(stepSuffix))
         return Error{ErrorKind::internal, missingRecorder};
@@ -106,9 +106,10 @@ Status checkArguments(const VerifyArguments& arguments, const std::vector<std::s
                         "policy.json");
     if (!arguments.policyFile.empty() && !arguments.opsPlanFile.empty())
         return badInput("--policy and --ops-plan exclude each other: expected a single plan");
-    if (!arguments.executedFile.empty() && !arguments.outputFile.empty())
-        return badInput("-o and --executed exclude each other: expected -o to keep the step that verify runs, or "
-                        "--executed for an earlier run");
+    if (!arguments.executedFile.empty())
+        RETURN_IF_ERROR(refuse(command, {"-o", "--python"},
+                               "and --executed exclude each other: expected a run by verify, or --executed for an "
+                               "earlier run"));
     return {};
 }
 
@@ -152,8 +153,12 @@ Result<StepTracePtr> execute(const VerifyArguments& arguments, const StepTrace& 
 }
 
 /// Becomes torch-headroom-record, which runs the model that the step was recorded from.
-Error verifyModel(const VerifyArguments& arguments, const StepTrace& step)
+Error verifyModel(const CLI::App& command, const VerifyArguments& arguments, const StepTrace& step)
 {
+    if (const Status no = refuse(command, {"-o", "--python"},
+                                 "is for a step of a script, and " + arguments.stepFile + " is of a model");
+        !no)
+        return no.error();
     if (step.info.arguments.empty())
         return badInput(arguments.stepFile
                         + " does not say how the step was recorded, so that the step cannot run again"
@@ -178,12 +183,12 @@ Error verifyModel(const VerifyArguments& arguments, const StepTrace& step)
     return Error{ErrorKind::internal, becomeRecorder(*recorder, argv.data())};
 }
 
-Result<int> run(const VerifyArguments& arguments, const std::vector<std::string>& others)
+Result<int> run(const CLI::App& command, const VerifyArguments& arguments, const std::vector<std::string>& others)
 {
-    RETURN_IF_ERROR(checkArguments(arguments, others));
+    RETURN_IF_ERROR(checkArguments(command, arguments, others));
     ASSIGN_OR_RETURN(const StepTracePtr step, readWholeStep(arguments.stepFile));
     if (arguments.executedFile.empty() && programOf(*step).empty())
-        return verifyModel(arguments, *step);
+        return verifyModel(command, arguments, *step);
     StepTracePtr executed;
     if (!arguments.executedFile.empty()) {
         ASSIGN_OR_RETURN(executed, readWholeStep(arguments.executedFile));
@@ -247,7 +252,7 @@ void addVerify(CLI::App& program, Action& chosen)
     command->allow_extras(); // options of torch-headroom-record, to report a missing torch-headroom-record
     command->callback([=, &chosen] {
         const std::vector<std::string> others = command->remaining();
-        chosen = [=] { return run(*arguments, others); };
+        chosen = [=] { return run(*command, *arguments, others); };
     });
 }
 

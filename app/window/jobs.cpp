@@ -56,11 +56,11 @@ bool ReadSnapshot::asksForPart() const
 }
 
 void Jobs::open(const QString& path, const TimeChoice& times, const std::optional<ImportRequest>& part,
-                const std::string& card)
+                const ProfileRequest& profile, const std::string& card)
 {
     const Report report = reportOpening();
     openRunner_.cancel();
-    openRunner_.post([this, path, times, part, card, report](const std::stop_token& stop) {
+    openRunner_.post([this, path, times, part, profile, card, report](const std::stop_token& stop) {
         report([this, path] { Q_EMIT openProgressed(path, tr("Reading"), -1); });
         const std::filesystem::path file = path.toStdU16String();
         if (isSnapshotFile(file)) {
@@ -68,7 +68,7 @@ void Jobs::open(const QString& path, const TimeChoice& times, const std::optiona
             return;
         }
         const std::optional<FileStamp> stamp = stampOf(file);
-        const Result<StepTracePtr> trace = readMeasured(file);
+        const Result<StepTracePtr> trace = readMeasured(file, profile);
         if (!trace)
             report([this, path, reason = text(trace.error())] { Q_EMIT openFailed(path, reason); });
         else if (!stop.stop_requested())

@@ -4,6 +4,7 @@
 
 #include "app/window/open_step.h"
 #include "core/base/task_runner.h"
+#include "core/profile/import.h"
 
 #include <QObject>
 
@@ -21,9 +22,10 @@ public:
     explicit Jobs(StepEngineFactory makeEngine, QObject* parent = nullptr);
 
     /// Reads a file. `part` is a part of a memory snapshot; without `part`, the result for a large snapshot, or for a
-    /// snapshot of several devices, is snapshotRead(). `card` is a GPU: the step gets this GPU's times if valid there.
+    /// snapshot of several devices, is snapshotRead(). `profile` is the step of a trace. `card` is a GPU: the step gets
+    /// this GPU's times if valid there.
     void open(const QString& path, const TimeChoice& times = {}, const std::optional<ImportRequest>& part = {},
-              const std::string& card = {});
+              const ProfileRequest& profile = {}, const std::string& card = {});
     void openPart(const ReadSnapshotPtr& snapshot, const ImportRequest& part); ///< opens a part of the snapshot
     void changeTimes(const OpenStepPtr& step, const TimeChoice& times); ///< the result is opened(), again
     void listLiveMemory(const LiveMemoryRequest& request);

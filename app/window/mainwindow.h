@@ -57,7 +57,10 @@ public:
     /// Sets the op times of steps that are opened from now on, as for withTimes().
     void useTimes(const TimeChoice& times) { opener_->useTimes(times); }
     /// Sets the part of the memory snapshot that is opened next; without a part, a dialog asks if there is a choice.
-    void usePart(const std::optional<ImportRequest>& part) { opener_->usePart(part); }
+    void usePart(const std::optional<ImportRequest>& part, const ProfileRequest& profile = {})
+    {
+        opener_->usePart(part, profile);
+    }
     /// Compares a measured step or a memory snapshot with the open step, or with the step that is being opened.
     void compareWith(const QString& path);
     bool closeStep(); ///< false: the user wants to export the plan first

@@ -138,7 +138,8 @@ void Opener::openStep(const QString& path, const Wanted& wanted)
         times = wanted.card.empty() ? session.step()->choice : onCard(session.step()->choice, wanted.card);
     // A new document has the times of the user's card, unless others were asked for.
     const bool isFree = wanted.inPlace.isEmpty() && times.gpu.empty() && times.calibration == "auto";
-    parts_.jobs.open(path, times, std::exchange(part_, {}), isFree ? parts_.settings.card() : std::string());
+    parts_.jobs.open(path, times, std::exchange(part_, {}), std::exchange(profile_, {}),
+                     isFree ? parts_.settings.card() : std::string());
 }
 
 void Opener::calibrateTimes(bool calibrated)

@@ -59,7 +59,11 @@ public:
     /// Sets the op times of steps that are opened from now on, as for withTimes().
     void useTimes(const TimeChoice& times) { times_ = times; }
     /// Sets the part of the memory snapshot that is opened next; without a part, a dialog asks if there is a choice.
-    void usePart(const std::optional<ImportRequest>& part) { part_ = part; }
+    void usePart(const std::optional<ImportRequest>& part, const ProfileRequest& profile = {})
+    {
+        part_ = part;
+        profile_ = profile;
+    }
     /// Replaces the open step by the same step with other times; a single undo step.
     void changeTimes(const TimeChoice& times);
     /// Makes `card` (CardChoice::card) the card of the open step, with the card's times if the recorded kernels run
@@ -104,6 +108,7 @@ private:
     bool opensDocument_ = false; ///< another document is being read, and will replace the open step
     TimeChoice times_;
     std::optional<ImportRequest> part_; ///< part of the next snapshot; nullopt: ask if there is a choice
+    ProfileRequest profile_; ///< step of the next trace
 };
 
 } // namespace headroom

@@ -40,7 +40,7 @@ public:
     /// Called at the end: `problem` is a sentence; empty: the picture is saved.
     using Done = std::function<void(const QString& problem)>;
 
-    Screenshot(MainWindow& window, QString path, Done done);
+    Screenshot(MainWindow& window, const WindowOptions& options, Done done);
 
 private:
     void check();
@@ -48,6 +48,7 @@ private:
 
     MainWindow& window_;
     QString path_;
+    std::function<Status(const StepTrace&)> checkStep_;
     Done done_;
     QTimer looking_;
     int complete_ = 0; ///< number of consecutive checks at which everything was shown
@@ -65,9 +66,10 @@ bool opsAreThere(const Session& session)
     return session.answer()->ops->frontier == session.opsFrontier() && policy;
 }
 
-Screenshot::Screenshot(MainWindow& window, QString path, Done done)
+Screenshot::Screenshot(MainWindow& window, const WindowOptions& options, Done done)
     : window_(window)
-    , path_(std::move(path))
+    , path_(options.screenshot)
+    , checkStep_(options.checkStep)
     , done_(std::move(done))
 {
     connect(&window.planController(), &PlanController::failed, this, done_);
@@ -88,7 +90,10 @@ void Screenshot::check()
     if (complete_ < checks)
         return;
     looking_.stop();
-    save();
+    if (const Status right = checkStep_ ? checkStep_(session.step()->trace()) : Status(); !right)
+        done_(QString::fromStdString(right.error().message));
+    else
+        save();
 }
 
 void Screenshot::save()
@@ -153,7 +158,7 @@ void applyOptions(MainWindow& window, const WindowOptions& options)
     if (options.size.isValid())
         window.resize(options.size);
     window.useTimes(options.times);
-    window.usePart(options.part);
+    window.usePart(options.part, options.profile);
     window.measuredController().useProfile(options.profile);
     if (!options.measured.isEmpty())
         window.compareWith(options.measured);
@@ -164,7 +169,7 @@ void applyOptions(MainWindow& window, const WindowOptions& options)
 int takeScreenshot(MainWindow& window, const WindowOptions& options)
 {
     window.askBeforeClosing(false);
-    const Screenshot screenshot(window, options.screenshot, [](const QString& problem) {
+    const Screenshot screenshot(window, options, [](const QString& problem) {
         if (!problem.isEmpty())
             std::fprintf(stderr, "torch-headroom: %s\n", qPrintable(problem));
         QCoreApplication::exit(problem.isEmpty() ? 0 : badInputCode);

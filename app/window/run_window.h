@@ -10,6 +10,7 @@
 #include <QSize>
 #include <QString>
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -31,6 +32,7 @@ struct WindowOptions
     bool offload = false; ///< plans may offload, whatever the settings
     TimeChoice times;
     QString select; ///< fqn of the module to select
+    std::function<Status(const StepTrace&)> checkStep; ///< of a screenshot: what the shown step lacks; may be null
 };
 
 /// Shows the window and runs until the window is closed. Creates the QApplication (offscreen for a screenshot without a

@@ -71,8 +71,8 @@ Result<TimedStep> withOwnTimes(StepTracePtr step, const TimeChoice& choice)
             return badInput("the step has measured times, and " + choice.calibration
                             + " cannot replace measured times: expected a simulated step");
         if (moves)
-            return badInput("the step was measured on " + step->info.gpu + " and says nothing of " + choice.gpu
-                            + ": record the step with --gpu " + choice.gpu);
+            return badInput("the step was measured on " + (step->info.gpu.empty() ? step->info.device : step->info.gpu)
+                            + " and says nothing of " + choice.gpu + ": record the step with --gpu " + choice.gpu);
         return TimedStep{std::move(step), {}};
     }
     const std::string gpu = moves ? choice.gpu : step->info.gpu;

@@ -399,7 +399,9 @@ Result<StepTracePtr> importProfile(const std::filesystem::path& path, const Prof
 
 Result<StepTracePtr> readMeasured(const std::filesystem::path& path, const ProfileRequest& request)
 {
-    return isProfileFile(path) ? importProfile(path, request) : readStepOrSnapshot(path);
+    return isProfileFile(path)
+        ? importProfile(path, request)
+        : readStepOrSnapshot(path, "a step file nor a memory snapshot nor a trace of torch.profiler");
 }
 
 } // namespace headroom

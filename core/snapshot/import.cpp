@@ -343,12 +343,17 @@ bool isSnapshotFile(const std::filesystem::path& path)
     return file.ok() && looksLikePickle((*file)->bytes());
 }
 
-Result<StepTracePtr> readStepOrSnapshot(const std::filesystem::path& path)
+Result<StepTracePtr> readStepOrSnapshot(const std::filesystem::path& path, const std::string& kinds)
 {
-    if (!isSnapshotFile(path))
-        return readStepTrace(path);
-    ASSIGN_OR_RETURN(ImportedSnapshot imported, importSnapshot(path));
-    return std::move(imported.step);
+    if (isSnapshotFile(path)) {
+        ASSIGN_OR_RETURN(ImportedSnapshot imported, importSnapshot(path));
+        return std::move(imported.step);
+    }
+    Result<StepTracePtr> step = readStepTrace(path);
+    if (!step && MappedFile::open(path).ok() && !isStepFile(path))
+        return badInput(path.string() + " is neither " + kinds
+                        + ": no such file begins like this; expected a file that is not damaged");
+    return step;
 }
 
 } // namespace headroom

@@ -57,8 +57,10 @@ Result<ImportedSnapshot> importSnapshot(const std::filesystem::path& path, const
 Result<ImportedSnapshot> importSnapshot(SnapshotPtr snapshot, const std::filesystem::path& path,
                                         const ImportRequest& request, const SnapshotWatch& watch = {});
 
-/// Reads a step file, or a memory snapshot as a step; the first bytes decide. Errors (badInput): neither of both.
-Result<StepTracePtr> readStepOrSnapshot(const std::filesystem::path& path);
+/// Reads a step file, or a memory snapshot as a step; the first bytes decide. Errors (badInput): neither of both, which
+/// `kinds` says in words.
+Result<StepTracePtr> readStepOrSnapshot(const std::filesystem::path& path,
+                                        const std::string& kinds = "a step file nor a memory snapshot");
 
 /// Returns whether the file is a pickle; false for unreadable files.
 bool isSnapshotFile(const std::filesystem::path& path);

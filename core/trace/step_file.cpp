@@ -24,6 +24,13 @@ std::string at(std::uint64_t offset)
     return " at offset " + std::to_string(offset);
 }
 
+/// Whether a file with these first bytes is a step file, if only the begin of one.
+bool looksLikeStep(std::span<const std::byte> bytes)
+{
+    const std::size_t known = std::min(bytes.size(), signature.size());
+    return known > 0 && std::memcmp(bytes.data(), signature.data(), known) == 0;
+}
+
 /// Reads a file. Errors name the offset and what was expected there.
 class Reader
 {
@@ -65,8 +72,7 @@ private:
 
     Status readHeader()
     {
-        const std::size_t known = std::min(bytes_.size(), signature.size());
-        if (known == 0 || std::memcmp(bytes_.data(), signature.data(), known) != 0)
+        if (!looksLikeStep(bytes_))
             return badInput(name_ + " is not a step file: expected the signature of step.hrs at offset 0");
         if (bytes_.size() < sizeof(Header))
             return truncated(sizeof(Header));
@@ -269,6 +275,12 @@ Result<StepTracePtr> readStepTrace(const std::filesystem::path& path)
 {
     ASSIGN_OR_RETURN(auto file, MappedFile::read(path)); // once checked, the columns are trusted
     return stepformat::openStep(file->bytes(), file, path.string(), stepformat::Checksums::verify);
+}
+
+bool isStepFile(const std::filesystem::path& path)
+{
+    const auto file = MappedFile::open(path);
+    return file.ok() && stepformat::looksLikeStep((*file)->bytes());
 }
 
 Status writeStepTrace(const StepTrace& trace, const std::filesystem::path& path)

@@ -15,6 +15,9 @@ namespace headroom {
 /// newer Headroom, truncated, damaged, changed during the reading.
 Result<StepTracePtr> readStepTrace(const std::filesystem::path& path);
 
+/// Returns whether the file begins as a step file; false for unreadable files.
+bool isStepFile(const std::filesystem::path& path);
+
 /// Writes the step to `path` as an AtomicFile. Error: the file cannot be created, written or renamed.
 Status writeStepTrace(const StepTrace& trace, const std::filesystem::path& path);
 /// Writes the step into `file`; the caller commits the file. Error: the file cannot be written.

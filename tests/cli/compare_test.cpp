@@ -160,9 +160,10 @@ TEST_F(CompareTest, WhatCannotBeReadIsASentence)
 {
     expectBadInput(headroomProgram({"compare", stepPath()}), {"B"});
     expectBadInput(headroomProgram({"compare", stepPath(), path("none.hrs")}), {"none.hrs"});
-    expectBadInput(headroomProgram({"compare", stepPath(), other(), "--device", "1"}), {"--device", "A or B"});
+    expectBadInput(headroomProgram({"compare", stepPath(), other(), "--device", "1"}),
+                   {"--device", "expected a snapshot"});
     expectBadInput(headroomProgram({"compare", stepPath(), other(), "--profile-step", "1"}),
-                   {"--profile-step", "A or B"});
+                   {"--profile-step", "expected such a trace"});
     expectBadInput(headroomProgram({"compare", stepPath(), other(), "--by", "op"}), {"--by", "module"});
     expectBadInput(
         headroomProgram({"compare", stepPath(), HEADROOM_TEST_DATA "/profiles/alexnet_a100_torch21.json.gz"}),

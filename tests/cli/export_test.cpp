@@ -43,7 +43,7 @@ TEST_F(CliTest, ExportRefusesWhatItCannotDraw)
     expectBadInput(headroomProgram({"export", stepPath(), path("out.svg")}),
                    {"--timeline", "--tradeoff", "--frontier"});
     expectBadInput(headroomProgram({"export", stepPath(), "--timeline", "--frontier", path("out.svg")}),
-                   {"expected --timeline, --tradeoff, --frontier or --peak"});
+                   {"expected either --timeline, --tradeoff, --frontier or --peak"});
     expectBadInput(headroomProgram({"export", stepPath(), "--timeline", path("out.bmp")}), {"out.bmp", ".svg"});
     expectBadInput(headroomProgram({"export", stepPath(), "--timeline", "/proc/out.svg"}), {"/proc/out.svg"});
     expectBadInput(headroomProgram({"export", stepPath(), "--timeline", path("step.hrs/out.png")}), {"out.png"});

@@ -98,7 +98,15 @@ TEST_F(CliTest, ScreenshotRefusesBadInput)
     expectBadInput(headroomProgram({"screenshot", stepPath(), path("w.png"), "--budget", "abc"}), {"--budget"});
     expectBadInput(headroomProgram({"screenshot", path("none.hrs"), path("w.png")}), {"none.hrs"});
     expectBadInput(headroomProgram({"screenshot", stepPath(), "/proc/w.png"}), {"/proc/w.png"});
+    expectBadInput(headroomProgram({"screenshot", stepPath(), path("w.txt")}), {"w.txt", "expected a name with .png"});
+    expectBadInput(headroomProgram({"screenshot", stepPath(), path("w.png"), "--select", "Transformer.layer"}),
+                   {"no module is named `Transformer.layer`", "nearest"});
     EXPECT_THAT(filesIn(folder.path()), testing::ElementsAre("step.hrs"));
+    const std::string latin = path("mod\xe8le.hrs");
+    std::filesystem::copy_file(stepPath(), latin);
+    expectBadInput(headroomProgram({"screenshot", latin, path("w.png")}), {"not UTF-8"});
+    expectBadInput(headroomProgram({latin}), {"not UTF-8"});
+    EXPECT_EQ(headroomProgram({"info", latin}).exitCode, 0);
 }
 
 } // namespace

@@ -107,6 +107,17 @@ TEST_F(CliTest, ImportSaysWhatIsWrong)
     EXPECT_FALSE(std::filesystem::exists(out));
 }
 
+TEST_F(CliTest, AFileThatBeginsAsNoneOfTheKindsIsNoDamagedStep)
+{
+    writeFile(path("zeros.pickle"), std::string(4096, '\0'));
+    const char* neither = "is neither a step file nor a memory snapshot nor a trace of torch.profiler";
+    for (const char* command : {"info", "ops"})
+        expectBadInput(headroomProgram({command, path("zeros.pickle")}), {"zeros.pickle", neither});
+    expectBadInput(headroomProgram({"compare", stepPath(), path("zeros.pickle")}), {"zeros.pickle", neither});
+    expectBadInput(headroomProgram({"allocator", path("zeros.pickle")}),
+                   {"zeros.pickle is neither a step file nor a memory snapshot: "});
+}
+
 TEST_F(CliTest, AllocatorSaysWhatASnapshotReserved)
 {
     const Finished finished = headroomProgram({"allocator", snapshotFile("protocol4.pickle"), "--json"});
@@ -177,8 +188,15 @@ TEST_F(CliTest, AllocatorRefusesWhatItDoesNotKnow)
                    {"'max_split' at character 1", "expected an option"});
     expectBadInput(headroomProgram({"allocator", stepPath(), "--gpu", "abacus"}), {"abacus"});
     expectBadInput(headroomProgram({"allocator", stepPath(), "--capacity", "0"}), {"--capacity 0"});
+    expectBadInput(headroomProgram({"allocator", stepPath(), "--gpu", "a100-80gb", "--capacity", "1MiB"}),
+                   {"--capacity 1MiB leaves nothing for tensors", "expected more"});
     expectBadInput(headroomProgram({"allocator", stepPath(), "--from", "1"}), {"memory snapshot"});
     expectBadInput(headroomProgram({"allocator", path("nothing.hrs")}), {"nothing.hrs"});
+    // A snapshot has its own times, and no card.
+    expectBadInput(headroomProgram({"allocator", snapshotFile("full.pickle"), "--calibration", path("c.json")}),
+                   {"full.pickle: the step has measured times"});
+    expectBadInput(headroomProgram({"info", snapshotFile("full.pickle"), "--gpu", "t4-16gb"}),
+                   {"full.pickle: the step was measured on cuda:0 and says nothing of t4-16gb"});
 }
 
 } // namespace

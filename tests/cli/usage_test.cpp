@@ -76,6 +76,61 @@ TEST_F(CliTest, LimitsOfOffloadAreNumbersAboveZero)
                        {"--host-bandwidth", rate});
 }
 
+TEST_F(CliTest, AnOptionThatWouldBeIgnoredIsRefused)
+{
+    const std::string step = stepPath(), info = data("transformer_modinfo.json");
+    const std::string stats = data("seed001_foo_sacstats.json"), policy = path("policy.json");
+    const auto refused = [](const std::vector<std::string>& arguments, std::initializer_list<const char*> words) {
+        SCOPED_TRACE(testing::PrintToString(arguments));
+        expectBadInput(headroomProgram(arguments), words);
+    };
+    const std::string out = path("out.html");
+    for (const std::vector<std::string>& call : {std::vector<std::string>{"plan", step, "--budget", "1GiB"},
+                                                 {"frontier", step},
+                                                 {"ops-plan", step, "--memory-budget", "0.5"},
+                                                 {"ops-frontier", step},
+                                                 {"report", step, "-o", out}}) {
+        std::vector<std::string> with = call;
+        with.insert(with.end(), {"--host-bandwidth", "50"});
+        refused(with, {"--host-bandwidth", "would be ignored without --offload"});
+    }
+    for (const char* option : {"--gpu", "--topology", "--calibration"}) {
+        refused({"plan", "--module-info", info, "--budget", "2GiB", option, "none"}, {option, "--module-info"});
+        refused({"op-policy", "--sac-stats", stats, "--memory-budget", "0.5", option, "none"}, {option, "--sac-stats"});
+    }
+    for (const std::vector<std::string>& call : {std::vector<std::string>{"ops", step},
+                                                 {step},
+                                                 {"screenshot", step, path("w.png")},
+                                                 {"compare", step, step}}) {
+        std::vector<std::string> with = call;
+        with.insert(with.end(), {"--profile-step", "1"});
+        refused(with, {"--profile-step", "expected such a trace"});
+    }
+    refused({"screenshot", step, path("w.png"), "--from", "1"}, {"--from", "expected a snapshot"});
+    refused({"export", step, path("out.csv"), "--timeline", "--by", "category"}, {"--by requires --peak"});
+    refused({"export", step, path("out.csv"), "--frontier", "--policy", policy}, {"--policy requires --timeline"});
+    refused({"export", step, path("out.csv"), "--peak", "--module", "Transformer"}, {"--module requires --tradeoff"});
+    for (const char* option : {"--gpu", "--step", "--profile-step"})
+        refused({"calibrate", step, option, "1"}, {option, "expected such a trace"});
+    refused({"calibrate", step, "--topology", "h100-8x400", "-o", path("t.json"), "--step", step},
+            {"--topology", "--step"});
+    refused({"verify", step, "--executed", step, "--policy", policy, "--python", "python3"},
+            {"--python", "--executed"});
+    refused({"fit", "demo:mlp", "--gpu", "a100-80gb", "--batch", "8", "--changes", "--policies", path("p")},
+            {"--changes", "--policies"});
+    refused({"fit", "train.py", "--gpu", "a100-80gb", "--vary", "--b=8", "--vary-accumulation", "--accum"},
+            {"--vary-accumulation", "without --global-batch or --changes"});
+    refused({"fit", "demo:mlp", "--batch", "8", "--changes"}, {}); // no card
+    EXPECT_THAT(filesIn(folder.path()), testing::ElementsAre("step.hrs"));
+    // A pin and a policy may offload, too.
+    const std::string lora = HEADROOM_TEST_DATA "/steps/lora_3L_h100.hrs";
+    const Finished pinned = headroomProgram({"plan", lora, "--budget", "10GiB", "--pin",
+                                             "PeftModelForCausalLM.base_model.model.model.layers.0=offload",
+                                             "--host-bandwidth", "50", "-o", policy});
+    EXPECT_EQ(pinned.exitCode, 0) << pinned.err;
+    EXPECT_EQ(headroomProgram({"report", lora, "--policy", policy, "--host-bandwidth", "50", "-o", out}).exitCode, 0);
+}
+
 TEST(Usage, AMissingArgumentIsNamed)
 {
     for (const char* command : {"info", "modules", "ops", "export", "screenshot"})
