@@ -371,7 +371,7 @@ void DocumentPage::showAnswer()
         } else {
             moduleModel_->setPlan(shown.regions, shown.effects, shown.offloads);
             if (!answer.ops)
-                tradeOff_->setPlan(plannedPoints(session_), session_.msPerGiB());
+                tradeOff_->setPlan(plannedPoints(session_), session_.msPerGiB(), answer.fits());
         }
     } else {
         moduleModel_->clearPlan();

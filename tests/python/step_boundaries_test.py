@@ -424,7 +424,7 @@ class Transforms(Recorded):
         self.assertEqual(document["phases"]["start"]["parameter"], parameters)
         self.assertEqual(document["phases"]["start"]["optimizer"], parameters)
         self.assertGreater(document["peak_bytes"], 32 * parameters)
-        self.assertIn("4 calls of modules ran inside of torch.func (vmap, grad), where no checkpoint is possible",
+        self.assertIn("4 calls of modules ran inside of torch.func (vmap, grad) or torch.autograd.forward_ad, where no checkpoint is possible",
                       document["notes"][0])
 
 

@@ -223,7 +223,8 @@ std::optional<PlacedAddedTime> placeAddedTime(const AddedTime& added, const Time
     const double end = geometry.ms.toPixel(added.plannedEndMs);
     const double y = std::floor(geometry.bytes.toPixel(static_cast<double>(added.height))) - 8.5;
     const double ms = added.plannedEndMs - added.recordedEndMs;
-    const QString text = QStringLiteral("+%1 ms").arg(ms, 0, 'f', ms < 10 ? 2 : ms < 100 ? 1 : 0);
+    // The axis has no waits for copies.
+    const QString text = QStringLiteral("+%1 ms recompute").arg(ms, 0, 'f', ms < 10 ? 2 : ms < 100 ? 1 : 0);
     const QFontMetricsF metrics(theme.numberStrong);
     const double width = metrics.horizontalAdvance(text) + 2 * labelPadding;
     const double left = std::clamp((begin + end - width) / 2, geometry.plot.left(), geometry.plot.right() - width);

@@ -392,7 +392,8 @@ void TradeOffView::showHead(const TradeOffPicture& picture)
         if (!picture.others.empty())
             entries.push_back({tr("others of the class"), theme.quiet, LegendEntry::Symbol::line});
         if (picture.hasPlan)
-            entries.push_back({tr("chosen by the plan"), theme.accent, LegendEntry::Symbol::dot});
+            entries.push_back({fits_ ? tr("chosen by the plan") : tr("in the plan of least memory"),
+                               theme.accent, LegendEntry::Symbol::dot});
         if (picture.hasPlan && price_ > 0)
             entries.push_back({tr("%1 ms per GiB").arg(price_, 0, 'f', price_ < 10 ? 1 : 0), theme.accent,
                                LegendEntry::Symbol::dash});
@@ -440,8 +441,9 @@ void TradeOffView::setOptions(const std::string& fqn, std::vector<ModuleOption> 
     showPicture();
 }
 
-void TradeOffView::setPlan(PlannedPoint planned, double msPerGiB)
+void TradeOffView::setPlan(PlannedPoint planned, double msPerGiB, bool fits)
 {
+    fits_ = fits;
     price_ = std::isfinite(msPerGiB) ? msPerGiB : 0;
     planned_ = std::move(planned);
     showPicture();

@@ -97,8 +97,9 @@ public:
     void setModules(ModuleInfoPtr info); ///< null: empty
     void select(const std::string& fqn); ///< empty: none
     void setOptions(const std::string& fqn, std::vector<ModuleOption> options); ///< options of the module `fqn`
-    /// Sets the plan's choices and the price of memory, Plan::msPerGiB; NaN or 0: no tangent.
-    void setPlan(PlannedPoint planned, double msPerGiB);
+    /// Sets the plan's choices and the price of memory, Plan::msPerGiB; NaN or 0: no tangent. `fits`: the plan keeps the
+    /// budget; else the choices are those of the plan of least memory.
+    void setPlan(PlannedPoint planned, double msPerGiB, bool fits = true);
     void clearPlan();
 
     const std::string& selected() const noexcept { return fqn_; }
@@ -128,6 +129,7 @@ private:
     std::vector<ModuleOption> options_;
     PlannedPoint planned_;
     double price_ = 0; ///< ms per GiB; 0: none
+    bool fits_ = true;
 };
 
 } // namespace headroom

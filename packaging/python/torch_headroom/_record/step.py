@@ -218,9 +218,9 @@ class StepRecorder:
         self._summary = None
         self.notes = []
         if self.calls_in_transforms:
-            self.notes.append(f"{self.calls_in_transforms} calls of modules ran inside of torch.func (vmap, grad), "
-                              "where no checkpoint is possible: memory of such calls counts, but no plan recomputes "
-                              "such calls")
+            self.notes.append(f"{self.calls_in_transforms} calls of modules ran inside of torch.func (vmap, grad) or "
+                              "torch.autograd.forward_ad, where no checkpoint is possible: memory of such calls "
+                              "counts, but no plan recomputes such calls")
         if timings.count:
             self.notes.append(_TIMED.format(timings))
         self.notes += [_REPLAYED] if self.replays else [_ON_SIDE_STREAM] if self._on_side_stream else []
