@@ -348,6 +348,24 @@ class States(unittest.TestCase):
         expected = steps(copy.deepcopy(net))
         self.assertTrue(equal(expected, steps(torch_headroom.apply(net, self.own_policy()))))
 
+    def test_batch_normalisation_updates_its_statistics_once(self):
+        """Also if a recomputation ends early, or runs twice for a retained graph."""
+        def trained(net):
+            torch.manual_seed(1)
+            for _ in range(STEPS):
+                loss = net(torch.randn(ROWS, WIDTH)).square().mean()
+                loss.backward(retain_graph=True)
+                loss.backward()
+            return dict(net.named_buffers())
+
+        net = Net(BatchNorm)
+        expected = trained(copy.deepcopy(net))
+        got = trained(torch_headroom.apply(net, self.own_policy()))
+        self.assertEqual(got.keys(), expected.keys())
+        for name, buffer in expected.items():
+            self.assertTrue(torch.equal(buffer, got[name]), name)
+        self.assertEqual({block.norm.momentum for block in net.blocks}, {0.1})
+
     def test_refused_and_rightly_so(self):
         """`plan` names the module; a checkpoint gives other gradients; and `apply` refuses a policy that is made up."""
         for part, reason in REFUSED.items():
