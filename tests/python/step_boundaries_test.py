@@ -245,6 +245,14 @@ class Endings(Recorded):
         """)
         self.assertTrue(any("another thread than the step's ran ops" in remark for remark in document["remarks"]), document)
 
+    def test_deterministic_kernels_are_named(self):
+        document = self.recorded(self._TRAIN + """
+        torch.use_deterministic_algorithms(True)
+        for _ in range(3):
+            train()
+        """)
+        self.assertIn("torch.use_deterministic_algorithms() is on", " ".join(document["remarks"]))
+
     def test_a_thread_that_pins_memory_is_not(self):
         document = self.recorded(self._TRAIN + """
         data = torch.utils.data.TensorDataset(torch.randn(64, 64))

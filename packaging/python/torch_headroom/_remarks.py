@@ -5,7 +5,7 @@ shown beside the peak wherever a step is shown (core/trace/remarks.h). Each topi
 sentences here."""
 
 # Topics, in the order in which the sentences are shown.
-MEMORY_READS, KERNELS, COMPILATION, MANAGED_MEMORY, PLACEHOLDERS, FIT, OPTIMIZERS = range(7)
+MEMORY_READS, KERNELS, DETERMINISM, COMPILATION, MANAGED_MEMORY, PLACEHOLDERS, FIT, OPTIMIZERS = range(8)
 
 _of_process = {}  # sentence -> True, in order, for sentences that apply to every step of this process
 _sources = {}  # topic -> (function that returns sentences, function that begins a step or None)

@@ -96,6 +96,15 @@ def _memory_read_sentences():
 
 remarks.add_source(remarks.MEMORY_READS, _memory_read_sentences)
 
+
+def _determinism_sentences():
+    return [] if not torch.are_deterministic_algorithms_enabled() else [
+        "torch.use_deterministic_algorithms() is on: the memory that deterministic kernels of index_add, scatter_add and "
+        "the backward of gather take on a card for a moment is not counted"]
+
+
+remarks.add_source(remarks.DETERMINISM, _determinism_sentences)
+
 _COUNTERS = ("allocation", "segment", "active", "inactive_split", "allocated_bytes", "reserved_bytes", "active_bytes",
              "inactive_split_bytes", "requested_bytes")
 _OVERSIZE = ("oversize_allocations", "oversize_segments")
