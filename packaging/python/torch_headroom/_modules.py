@@ -187,12 +187,6 @@ def _has_parameters(module):
     return any(True for _ in parameters_of(module))
 
 
-def version_of(tensor):
-    """Returns the number of in-place changes of a tensor so far."""
-    with torch._C.DisableTorchFunctionSubclass():  # a class of the program may answer otherwise
-        return 0 if torch.Tensor.is_inference(tensor) else torch.Tensor._version.__get__(tensor)
-
-
 def is_compiled(module):
     """Returns whether the module is torch.compile()'s wrapper of the program's own."""
     return type(module).__name__ == "OptimizedModule"

@@ -31,7 +31,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from .._modules import attributes_of, inner_tensors, is_a, is_plain, storage_of, values_in, version_of
+from .._modules import attributes_of, inner_tensors, is_a, is_plain, storage_of, values_in
 from . import copies, members
 from .copies import CANNOT_RECOMPUTE, Copy, Drawn, Held, built, kind_of, stub
 from .members import IMMUTABLE, SHARDED
@@ -144,6 +144,12 @@ class _HeldArgument(copies.Held):
     def release(self):
         """Replaces the tensor by a stub without memory. Shape, dtype and other metadata stay readable."""
         self.tensor = stub(self.tensor)
+
+
+def version_of(tensor):
+    """Returns the number of in-place changes of a tensor so far."""
+    with torch._C.DisableTorchFunctionSubclass():  # a class of the program may answer otherwise
+        return 0 if torch.Tensor.is_inference(tensor) else torch.Tensor._version.__get__(tensor)
 
 
 def compare_versions(now, saved):

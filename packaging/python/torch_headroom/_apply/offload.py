@@ -28,10 +28,10 @@ import weakref
 import torch
 from torch.utils._pytree import tree_map
 
-from .._modules import tensors_of, version_of
+from .._modules import tensors_of
 from .._torch import in_transform, saved_tensor_hooks, untraced
 from . import pinned
-from .held import compare_versions, parts_of
+from .held import compare_versions, parts_of, version_of
 from .policy import ModulePolicy, PolicyError
 from .region import OFFLOADED_IN_A_GRAPH, PlannedModule
 

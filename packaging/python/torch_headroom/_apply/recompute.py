@@ -21,7 +21,7 @@ from torch.nn.attention import _cur_sdpa_kernel_backends, _sdpa_kernel
 from torch.nn.utils import parametrize
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .._modules import is_compiled, version_of
+from .._modules import is_compiled
 from .._torch import pack_hook
 
 
@@ -260,10 +260,10 @@ class Recomputing:
     another torch.autocast. Also enters TransformerEngine's autocast as in the forward: checkpoint() does so only for
     PyTorch's."""
 
-    def __init__(self, context, begins=None, ends=None):
-        """`begins` is a function that is called first, and `ends` last, both outside of the context."""
+    def __init__(self, context, begins=None):
+        """`begins` is a function that is called first, outside of the context."""
         self.context = context
-        self.begins, self.ends = begins, ends
+        self.begins = begins
         self.quantized = _quantized()
         self.entered = None
 
@@ -279,45 +279,39 @@ class Recomputing:
         result = self.context.__exit__(kind, value, traceback)
         self.entered.__exit__(kind, value, traceback)
         torch.clear_autocast_cache()
-        if self.ends is not None:
-            self.ends()
         return result
 
 
-class RunningStatistics:
-    """Keeps running statistics of batch normalisation, and counts of batches, as the forward has left them: without
-    such care a recomputation updates them a second time, and the model evaluates otherwise than after training without a
-    policy. Not of modules inside torch.compile's, whose graphs have the momentum as a constant."""
+class _Count(torch.Tensor):
+    """A count of batches to which a recomputation adds nothing, by the op of the forward."""
 
-    def __init__(self):
-        self._counts = []  # (tensor, number of changes before the recomputation)
+    def add_(self, *_, **__):
+        return super().add_(0)
 
-    @contextlib.contextmanager
-    def kept(self, root):
-        """A context for the recomputation of the module `root`."""
-        modules = list(root.modules())
-        norms = [] if any(map(is_compiled, modules)) else [
-            module for module in modules if isinstance(module, torch.nn.modules.batchnorm._BatchNorm)
-            and module.training and module.track_running_stats and module.momentum is not None]
-        momenta = [norm.momentum for norm in norms]
-        counts = [norm.num_batches_tracked for norm in norms if norm.num_batches_tracked is not None]
-        self._counts = [(count, version_of(count)) for count in counts]
-        for norm in norms:
-            norm.momentum = 0.0  # the statistics of the batch have no weight in the update
-        try:
-            yield
-        finally:
-            for norm, momentum in zip(norms, momenta):
-                norm.momentum = momentum
+    __iadd__ = add_
 
-    @torch.no_grad()
-    def end(self):
-        """Counts the recomputed batches no second time. Called outside of the recomputation, which has the forward's
-        ops only."""
-        counts = [count for count, version in self._counts if version_of(count) != version]
-        if counts:
-            torch._foreach_sub_(counts, 1)
-        self._counts = []
+
+@contextlib.contextmanager
+def statistics_kept(root):
+    """A context for the recomputation of the module `root`: running statistics of batch normalisation, and counts of
+    batches, stay as the forward has left them. A second update would make the model evaluate otherwise than after training
+    without a policy. Not of modules inside torch.compile's, whose graphs have the momentum as a constant."""
+    modules = list(root.modules())
+    norms = [] if any(map(is_compiled, modules)) else [
+        module for module in modules if isinstance(module, torch.nn.modules.batchnorm._BatchNorm)
+        and module.training and module.track_running_stats and module.momentum is not None]
+    before = [(norm, norm.momentum, norm._buffers.get("num_batches_tracked")) for norm in norms]
+    for norm, _, count in before:
+        norm.momentum = 0.0  # the statistics of the batch have no weight in the update
+        if count is not None:
+            norm._buffers["num_batches_tracked"] = count.as_subclass(_Count)
+    try:
+        yield
+    finally:
+        for norm, momentum, count in before:
+            norm.momentum = momentum
+            if count is not None:
+                norm._buffers["num_batches_tracked"] = count
 
 
 def _quantized():

@@ -15,14 +15,14 @@ from collections import Counter
 import torch
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
-from .._modules import is_plain, tensors_of, version_of
+from .._modules import is_plain, tensors_of
 from .._torch import (in_backward, in_reentrant_checkpoint, in_transform, is_of_checkpoint, pack_hook,
                       saves_in_checkpoint)
 from .copies import CANNOT_RECOMPUTE
-from .held import Arguments, Attributes
+from .held import Arguments, Attributes, version_of
 from .members import Parameters
 from .policy import BUFFER, HeldBytes, ModulePolicy, Unrepeatable
-from .recompute import (Forward, RandomState, Recomputing, RunningStatistics, beside_cached_casts, uses_of,
+from .recompute import (Forward, RandomState, Recomputing, beside_cached_casts, statistics_kept, uses_of,
                         with_own_ops)
 
 _OF_A_GRAPH = ("the module was recorded inside of a graph of torch.compile, where PyTorch's partitioner alone decides what "
@@ -243,7 +243,7 @@ class Region(PlannedModule):
         hosts = [hosted and functools.partial(host, is_recompute) for is_recompute in (False, True)]
         forward = beside_cached_casts(forward, watch, kept and kept.add, hosts[False])
         return (_Checking(forward, self, calls[False], kept),
-                Recomputing(beside_cached_casts(recompute, host=hosts[True]), begins, call.statistics.end))
+                Recomputing(beside_cached_casts(recompute, host=hosts[True]), begins))
 
     def check(self, calls: Counter):
         """Checks that a forward ran the recorded ops; `calls` counts the forward's ops by name. A forward without ops
@@ -303,7 +303,6 @@ class _Call:
         moving = self.hosted.arguments_in(args, kwargs) if self.hosted else ()
         self._arguments = Arguments(forward, args, kwargs, moving)
         self._random_state = RandomState(module)
-        self.statistics = RunningStatistics()
         self._variables = contextvars.copy_context()
         self._attributes, self._parameters = Attributes(module), Parameters(module)
         self.watched = not region.settled or any(held.path not in region.read for held in self._attributes.tensors)
@@ -336,8 +335,7 @@ class _Call:
         return self._region.contexts(self)
 
     def plain_contexts(self):
-        return (contextlib.nullcontext(),
-                Recomputing(contextlib.nullcontext(), self.recomputation_begins, self.statistics.end))
+        return contextlib.nullcontext(), Recomputing(contextlib.nullcontext(), self.recomputation_begins)
 
     def holding_arguments(self):
         if self.hosted is None or not self.hosted.offload.arguments:
@@ -386,7 +384,7 @@ class _Call:
         args, kwargs = self._arguments.for_recompute(inputs)
         try:
             with (self._random_state.restored(), self._attributes.restored(self._module), self._parameters.restored(),
-                  self.statistics.kept(self._module)):
+                  statistics_kept(self._module)):
                 return self._variables.copy().run(self._forward, *args, **kwargs)
         except RuntimeError as error:
             if not any(change in str(error) for change in _CHANGED):
