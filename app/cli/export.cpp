@@ -19,6 +19,7 @@ namespace {
 struct ExportArguments
 {
     std::string stepFile;
+    std::string profileStep; ///< of a trace; empty: the last whole step
     std::string output;
     bool timeline = false;
     bool tradeOff = false;
@@ -98,7 +99,8 @@ Result<int> run(const ExportArguments& arguments)
         return badInput("export: expected either --timeline, --tradeoff, --frontier or --peak");
     if (arguments.by != "module" && arguments.by != "category")
         return badInput("--by " + arguments.by + ": expected module or category");
-    ASSIGN_OR_RETURN(const StepTracePtr trace, readStep(arguments.stepFile, arguments.times, StepKind::any));
+    ASSIGN_OR_RETURN(const ProfileRequest profile, profileRequest(arguments.profileStep, {arguments.stepFile}));
+    ASSIGN_OR_RETURN(const StepTracePtr trace, readStep(arguments.stepFile, arguments.times, StepKind::any, profile));
     ExportOptions options;
     options.dark = arguments.dark;
     const auto draw = arguments.timeline ? drawTimeline
@@ -134,6 +136,7 @@ void addExport(CLI::App& program, Action& chosen)
     command->add_option("--module", arguments->module, "--tradeoff: the curve to point out")
         ->type_name("FQN")
         ->needs(tradeOff);
+    addProfileArgument(*command, arguments->profileStep);
     addTimeArguments(*command, arguments->times);
     command->add_flag("--dark", arguments->dark, "Light on dark");
     command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });

@@ -315,6 +315,7 @@ void print(const StepTrace& trace, const Timeline& timeline, const OwnAllocator&
 struct InfoArguments
 {
     std::string file;
+    std::string profileStep; ///< of a trace; empty: the last whole step
     TimeChoice times;
     std::string at; ///< an instant; empty: none
     RangeArguments range;
@@ -323,7 +324,8 @@ struct InfoArguments
 
 Result<int> run(const InfoArguments& arguments)
 {
-    ASSIGN_OR_RETURN(const StepTracePtr read, readStep(arguments.file, arguments.times, StepKind::any));
+    ASSIGN_OR_RETURN(const ProfileRequest profile, profileRequest(arguments.profileStep, {arguments.file}));
+    ASSIGN_OR_RETURN(const StepTracePtr read, readStep(arguments.file, arguments.times, StepKind::any, profile));
     const StepTrace& trace = *read;
     ASSIGN_OR_RETURN(const Timeline timeline, predict(trace, {}));
     std::optional<LiveSet> asked;
@@ -377,6 +379,7 @@ void addInfo(CLI::App& program, Action& chosen)
     command->add_option("--at", arguments->at,
                         "What is held, by module, so many ms after the step began, or at the `peak`");
     addRangeArguments(*command, arguments->range, "Also what is made and freed");
+    addProfileArgument(*command, arguments->profileStep);
     addTimeArguments(*command, arguments->times);
     addJsonFlag(*command, arguments->json);
     command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });

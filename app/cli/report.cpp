@@ -24,6 +24,7 @@ constexpr std::size_t opsOfALargeStep = 50'000;
 struct ReportArguments
 {
     std::string stepFile;
+    std::string profileStep; ///< of a trace; empty: the last whole step
     std::string output;
     std::string policyFile;
     std::string budget;
@@ -117,7 +118,8 @@ Status addPlanning(ReportRequest& request, const ReportArguments& arguments)
 Result<int> run(const ReportArguments& arguments)
 {
     ReportRequest request;
-    ASSIGN_OR_RETURN(request.trace, readStep(arguments.stepFile, arguments.times, StepKind::any));
+    ASSIGN_OR_RETURN(const ProfileRequest profile, profileRequest(arguments.profileStep, {arguments.stepFile}));
+    ASSIGN_OR_RETURN(request.trace, readStep(arguments.stepFile, arguments.times, StepKind::any, profile));
     ASSIGN_OR_RETURN(request.trace, withHostBandwidth(request.trace, arguments.toHost));
     ASSIGN_OR_RETURN(std::optional<Card> card, cardOf(arguments.onCard, *request.trace));
     if (!card)
@@ -147,6 +149,7 @@ void addReport(CLI::App& program, Action& chosen)
     addCardArguments(*command, arguments->onCard, "Card for training: a GPU's name, or a size");
     addOffloadArguments(*command, arguments->toHost, "Plans may also send saved tensors to pinned host memory",
                         {policy});
+    addProfileArgument(*command, arguments->profileStep);
     addTimeArguments(*command, arguments->times);
     command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });
 }

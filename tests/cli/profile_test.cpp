@@ -129,6 +129,15 @@ TEST_F(ProfileCommandTest, WhatIsMissingOrForeignIsOneSentence)
     expectBadInput(run({"calibrate", traceFile, "--step", path("larger.hrs")}),
                    {"is of another model, batch or sequence length", "of 15 matrix products", "other sizes"});
     expectBadInput(run({"calibrate", traceFile, "--profile-step", "7"}), {"no step 7", "between 1 and 2"});
+    const std::vector<std::string> report{"report", traceFile, "-o", path("trace.html")};
+    for (std::vector<std::string> call : {std::vector<std::string>{"info", traceFile},
+                                          {"export", traceFile, path("trace.csv"), "--timeline"},
+                                          report}) {
+        call.insert(call.end(), {"--profile-step", "1"});
+        EXPECT_EQ(run(call).exitCode, 0) << call.front();
+        call.back() = "7";
+        expectBadInput(run(call), {"no step 7", "between 1 and 2"});
+    }
     expectBadInput(run({"ops", stepFile, "--measured", traceFile, "--profile-step", "one"}), {"--profile-step `one`"});
     expectBadInput(run({"ops", stepFile, "--measured", stepFile}), {"is simulated"});
     std::ofstream(path("other.json")) << R"({"headroom": 1})";

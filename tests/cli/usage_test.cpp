@@ -100,6 +100,9 @@ TEST_F(CliTest, AnOptionThatWouldBeIgnoredIsRefused)
     }
     for (const std::vector<std::string>& call : {std::vector<std::string>{"ops", step},
                                                  {step},
+                                                 {"info", step},
+                                                 {"export", step, path("out.csv"), "--timeline"},
+                                                 {"report", step, "-o", out},
                                                  {"screenshot", step, path("w.png")},
                                                  {"compare", step, step}}) {
         std::vector<std::string> with = call;
