@@ -14,8 +14,8 @@
 #include <filesystem>
 #include <iostream>
 #include <iterator>
+#include <optional>
 #include <sstream>
-#include <unistd.h>
 
 namespace headroom::cli {
 
@@ -163,39 +163,17 @@ Result<std::vector<ShardRow>> rowsOfSteps(const CLI::App& command, const ShardAr
     return rows;
 }
 
-/// The folder of the recordings: the user's, or a temporary folder, removed by the destructor.
-class RecordingFolder
+/// Returns the folder of the recordings: `kept`, the user's, or else a temporary one.
+Result<std::filesystem::path> recordingFolder(const std::string& kept, std::optional<TemporaryFolder>& temporary)
 {
-public:
-    explicit RecordingFolder(const std::string& kept)
-        : isKept_(!kept.empty())
-        , path_(isKept_ ? madeFolder(kept) : makeTemporaryFolder("torch-headroom-shard"))
-    {
-    }
-    ~RecordingFolder()
-    {
-        std::error_code ignored;
-        if (!isKept_ && path_)
-            std::filesystem::remove_all(*path_, ignored);
-    }
-    RecordingFolder(const RecordingFolder&) = delete;
-    RecordingFolder& operator=(const RecordingFolder&) = delete;
-
-    const Result<std::filesystem::path>& path() const noexcept { return path_; }
-
-private:
-    static Result<std::filesystem::path> madeFolder(const std::string& path)
-    {
-        std::error_code problem;
-        std::filesystem::create_directories(path, problem);
-        if (problem)
-            return badInput(path + " cannot be created: " + problem.message());
-        return std::filesystem::path(path);
-    }
-
-    bool isKept_;
-    Result<std::filesystem::path> path_;
-};
+    if (kept.empty())
+        return temporary.emplace("torch-headroom-shard").path();
+    std::error_code problem;
+    std::filesystem::create_directories(kept, problem);
+    if (problem)
+        return badInput(kept + " cannot be created: " + problem.message());
+    return std::filesystem::path(kept);
+}
 
 Result<std::vector<ShardRow>> rowsOfScript(const ShardArguments& arguments, const std::filesystem::path& folder)
 {
@@ -366,8 +344,8 @@ Result<int> run(const CLI::App& command, ShardArguments arguments)
             command, {"--gpus-per-node", "--replicate", "--tp", "--reshard", "--batch", "--vary", "--jobs", "--keep"},
             "says how a script is recorded, and " + arguments.words.front()
                 + " is recorded: expected a script in place of step files"));
-    const RecordingFolder recordings(steps ? "." : arguments.folder);
-    ASSIGN_OR_RETURN(const std::filesystem::path folder, recordings.path());
+    std::optional<TemporaryFolder> temporary;
+    ASSIGN_OR_RETURN(const std::filesystem::path folder, recordingFolder(steps ? "." : arguments.folder, temporary));
     ASSIGN_OR_RETURN(std::vector<ShardRow> rows,
                      steps ? rowsOfSteps(command, arguments) : rowsOfScript(arguments, folder));
     sortRows(rows);

@@ -4,6 +4,7 @@
 #include "app/cli/command.h"
 #include "app/cli/python_program.h"
 #include "app/recording/recorder_program.h"
+#include "app/recording/step_processes.h"
 #include "core/base/try.h"
 #include "core/cost/device_specs.h"
 #include "core/joint/ops_planner.h"
@@ -16,9 +17,6 @@
 #include "core/trace/phase_times.h"
 
 #include <CLI/CLI.hpp>
-
-#include <QDir>
-#include <QTemporaryDir>
 
 #include <algorithm>
 #include <filesystem>
@@ -129,12 +127,8 @@ Result<Policy> policyOf(const VerifyArguments& arguments, const StepTracePtr& st
 Result<StepTracePtr> execute(const VerifyArguments& arguments, const StepTrace& step, const Policy& policy,
                              int& signalled)
 {
-    const QTemporaryDir folder; // of the files that the user does not keep
-    if (!folder.isValid())
-        return badInput("no folder can be made among the temporary files in " + QDir::tempPath().toStdString() + ": "
-                        + folder.errorString().toStdString()
-                        + "; set TMPDIR to a folder with room that you may write to");
-    const std::filesystem::path passing(folder.path().toStdString());
+    const TemporaryFolder folder("torch-headroom-verify"); // of the files that the user does not keep
+    ASSIGN_OR_RETURN(const std::filesystem::path passing, folder.path());
     ScriptRun run;
     run.python = arguments.python;
     run.progress = arguments.progress;

@@ -312,19 +312,13 @@ struct FitRecorder::Known
 FitRecorder::FitRecorder(FitProgram program, int jobs, Bytes limit)
     : program_(std::move(program))
     , jobs_(jobs)
-    , messages_(makeTemporaryFolder("torch-headroom-fit"))
+    , messages_("torch-headroom-fit")
 {
     count_.cache = cacheFolder();
     count_.cacheLimit = limit;
 }
 
-FitRecorder::~FitRecorder()
-{
-    servers_.clear();
-    std::error_code ignored;
-    if (messages_)
-        fs::remove_all(*messages_, ignored);
-}
+FitRecorder::~FitRecorder() = default;
 
 Result<FitRecorder::Job> FitRecorder::jobOf(const StepSize& size, const std::vector<std::string>& options,
                                             const std::string& gpu)
@@ -333,7 +327,7 @@ Result<FitRecorder::Job> FitRecorder::jobOf(const StepSize& size, const std::vec
     fs::create_directories(count_.cache, problem);
     if (problem)
         return badInput(count_.cache.string() + " cannot be created: " + problem.message());
-    ASSIGN_OR_RETURN(const fs::path messages, messages_);
+    ASSIGN_OR_RETURN(const fs::path messages, messages_.path());
     ASSIGN_OR_RETURN(std::vector<std::string> words, wordsAt(program_, size));
     for (const std::string& option : options)
         if (option.starts_with("--"))
@@ -449,12 +443,12 @@ std::vector<Result<RecordedStep>> FitRecorder::runOnce(std::vector<Result<Job>>&
 ForkServer& FitRecorder::startServer(const Job& model, const std::string& gpu, bool isProven)
 {
     StepProcess process = model.process;
-    process.arguments = {"-m", "torch_headroom._record.fork_server", messages_->string(), gpu, knownRecording()};
+    process.arguments = {"-m", "torch_headroom._record.fork_server", messages_.path()->string(), gpu, knownRecording()};
     if (!isProven) // a fork has to record the known step, to the byte
         process.arguments.insert(process.arguments.end(), model.words.begin(), model.words.end());
-    process.output = process.messages = *messages_ / (gpu + ".log");
-    servers_[gpu]
-        = std::make_unique<ForkServer>(std::move(process), *messages_ / gpu, *messages_ / (model.gpu + ".begun"));
+    process.output = process.messages = *messages_.path() / (gpu + ".log");
+    servers_[gpu] = std::make_unique<ForkServer>(std::move(process), *messages_.path() / gpu,
+                                                 *messages_.path() / (model.gpu + ".begun"));
     return *servers_[gpu];
 }
 

@@ -109,7 +109,7 @@ private:
     /// Records the first size of a script, while the fork server imports.
     std::vector<Result<RecordedStep>> recordFirst(Result<Job> job, const std::stop_token& stop);
     /// A link to the folder of the recording that fork servers take as their model.
-    std::string knownRecording() const { return (*messages_ / "known").string(); }
+    std::string knownRecording() const { return (*messages_.path() / "known").string(); }
     Result<Job> jobOf(const StepSize& size, const std::vector<std::string>& options, const std::string& gpu);
     std::vector<Result<RecordedStep>> run(std::vector<Result<Job>> jobs, const std::stop_token& stop);
     std::vector<Result<RecordedStep>> runOnce(std::vector<Result<Job>>& jobs, const std::stop_token& stop);
@@ -118,7 +118,7 @@ private:
     FitProgram program_;
     int jobs_;
     Count count_;
-    Result<std::filesystem::path> messages_; ///< folder of what the processes print
+    TemporaryFolder messages_; ///< what the processes print; outlives the processes
     int started_ = 0;
     std::set<std::string> used_; ///< names in the cache of what this run has used
     std::chrono::nanoseconds recordingTime_{}; ///< of the latest recordings

@@ -250,7 +250,9 @@ void ForkServer::wait(const std::stop_token& stop) const
         std::this_thread::sleep_for(pause);
 }
 
-Result<std::filesystem::path> makeTemporaryFolder(std::string_view name)
+namespace {
+
+Result<std::filesystem::path> madeFolder(std::string_view name)
 {
     const char* const chosen = std::getenv("TMPDIR");
     std::error_code problem;
@@ -261,6 +263,20 @@ Result<std::filesystem::path> makeTemporaryFolder(std::string_view name)
         return badInput("no folder can be made among the temporary files in " + std::string(chosen ? chosen : "/tmp")
                         + ": " + problem.message() + "; set TMPDIR to a folder with room that you may write to");
     return std::filesystem::path(folder);
+}
+
+} // namespace
+
+TemporaryFolder::TemporaryFolder(std::string_view name)
+    : path_(madeFolder(name))
+{
+}
+
+TemporaryFolder::~TemporaryFolder()
+{
+    std::error_code ignored;
+    if (path_)
+        std::filesystem::remove_all(*path_, ignored);
 }
 
 std::string lastLine(const std::filesystem::path& file)

@@ -81,9 +81,21 @@ private:
     std::jthread thread_; ///< last: uses the others
 };
 
-/// Makes a folder of this process among the temporary files, in TMPDIR or /tmp; an error if none can be made. `name`
-/// begins the folder's name.
-Result<std::filesystem::path> makeTemporaryFolder(std::string_view name);
+/// A folder of this process among the temporary files, in TMPDIR or /tmp. The destructor removes the folder with all
+/// files.
+class TemporaryFolder
+{
+public:
+    explicit TemporaryFolder(std::string_view name); ///< `name` begins the folder's name
+    ~TemporaryFolder();
+    TemporaryFolder(const TemporaryFolder&) = delete;
+    TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+    const Result<std::filesystem::path>& path() const noexcept { return path_; } ///< error: no folder can be made
+
+private:
+    Result<std::filesystem::path> path_;
+};
 
 /// The last line of a file of messages that is not blank; "it said nothing" if there is none.
 std::string lastLine(const std::filesystem::path& file);
