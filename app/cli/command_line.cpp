@@ -8,6 +8,7 @@
 #include "app/cli/python_program.h"
 #include "app/recording/recorder_program.h"
 #include "app/window/run_window.h"
+#include "core/base/atomic_write.h"
 #include "core/base/json_text.h"
 #include "core/base/printable_text.h"
 #include "core/base/try.h"
@@ -108,12 +109,8 @@ Status checkWords(const CLI::App& program)
             continue;
         const std::string file = output->results().front();
         for (const CLI::Option* option : command->get_options())
-            for (const std::string& input : option == output ? std::vector<std::string>() : option->results()) {
-                std::error_code ignored; // no file of that name
-                if (std::filesystem::equivalent(input, file, ignored))
-                    return badInput("-o " + file + " would replace `" + input
-                                    + "`, which the command reads: expected another name");
-            }
+            for (const std::string& input : option == output ? std::vector<std::string>() : option->results())
+                RETURN_IF_ERROR(checkReplaced(file, input));
     }
     return {};
 }

@@ -3,6 +3,7 @@
 #include "app/record/record_command.h"
 
 #include "app/record/confinement.h"
+#include "core/base/atomic_write.h"
 #include "core/base/bytes.h"
 #include "core/base/elapsed.h"
 #include "core/base/json_text.h"
@@ -68,9 +69,7 @@ Status checkOutput(const RecordOptions& options)
     if (!std::filesystem::is_directory(folder, ignored))
         return badInput("-o " + output + ": there is no folder " + folder.string() + "; create the folder first");
     for (const std::string& input : {options.model, options.policy})
-        if (std::filesystem::equivalent(input, path, ignored))
-            return badInput("-o " + output + " would replace `" + input
-                            + "`, which the command reads: expected another name");
+        RETURN_IF_ERROR(checkReplaced(output, input));
     return {};
 }
 

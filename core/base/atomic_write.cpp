@@ -146,6 +146,14 @@ Status AtomicFile::commit(Durability durability)
     return {};
 }
 
+Status checkReplaced(const std::string& output, const std::string& input)
+{
+    std::error_code ignored; // no file of that name
+    if (!std::filesystem::equivalent(input, output, ignored))
+        return {};
+    return badInput("-o " + output + " would replace `" + input + "`, which the command reads: expected another name");
+}
+
 Status writeAtomically(const std::filesystem::path& path, std::string_view content)
 {
     ASSIGN_OR_RETURN(auto file, AtomicFile::create(path));

@@ -47,6 +47,9 @@ private:
     int file_ = -1;
 };
 
+/// Error (badInput): `output`, of the option -o, is the same file as an input of the command.
+Status checkReplaced(const std::string& output, const std::string& input);
+
 /// Writes `content` as an AtomicFile and commits the file (Durability::onDisk). Errors: as for AtomicFile.
 Status writeAtomically(const std::filesystem::path& path, std::string_view content);
 
