@@ -433,8 +433,8 @@ Bytes PlanMemory::highest() const
 Bytes PlanMemory::sumAbove(Bytes budget) const
 {
     Bytes sum = 0;
-    for (const Bytes highest : highest_)
-        sum += std::max<Bytes>(0, highest - budget);
+    for (const Bytes highest : highest_) // that of a block without stretches is the least number
+        sum += highest > budget ? highest - budget : 0;
     return sum;
 }
 

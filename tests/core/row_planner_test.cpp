@@ -100,6 +100,17 @@ TEST(RowProblem, memoryOfEveryPlanIsBetweenBothSums)
     }
 }
 
+TEST(RowProblem, noBytesAreAboveTheHighest)
+{
+    for (const char* name : {"gpt2_12L_h100", "lora_3L_h100", "llama_6L_h100", "gpt2_accumulated_h100"}) {
+        const Step step(*readStepTrace(HEADROOM_SOURCE_DIR "/tests/data/steps/" + std::string(name) + ".hrs"), true);
+        std::mt19937 random(5);
+        const PlanMemory memory(step.problem, atLeast, randomOptions(step.problem, random));
+        EXPECT_EQ(memory.sumAbove(memory.highest()), 0) << name;
+        EXPECT_GE(memory.sumAbove(memory.highest() - 512), 512) << name;
+    }
+}
+
 // The position bias of T5's layers.
 TEST(RowProblem, aPlanTakesTheSharedArgumentsThatItsCheckpointsHold)
 {

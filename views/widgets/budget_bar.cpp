@@ -175,13 +175,15 @@ void BudgetEdit::read()
 
 bool BudgetEdit::eventFilter(QObject* watched, QEvent* event)
 {
-    const auto* key = static_cast<QKeyEvent*>(event); // of the two types of events
-    if (watched == line_ && event->type() == QEvent::ShortcutOverride && !line_->isModified()
+    if (watched != line_ || (event->type() != QEvent::ShortcutOverride && event->type() != QEvent::KeyPress))
+        return QWidget::eventFilter(watched, event);
+    const auto* key = static_cast<QKeyEvent*>(event);
+    if (event->type() == QEvent::ShortcutOverride && !line_->isModified()
         && (key->matches(QKeySequence::Undo) || key->matches(QKeySequence::Redo))) {
         event->ignore(); // of the window, not of the text
         return true;
     }
-    if (watched != line_ || event->type() != QEvent::KeyPress)
+    if (event->type() != QEvent::KeyPress)
         return QWidget::eventFilter(watched, event);
     switch (key->key()) {
     case Qt::Key_Up:
