@@ -205,7 +205,8 @@ QString sizeResult(const Session& session)
 QString rangeSums(const RangeSummary& summary)
 {
     const TimeRange& range = summary.range;
-    const auto withPart = [](const QString& all, const QString& part) { return all + tr(" (%1)").arg(part); };
+    const auto withPart
+        = [](const QString& all, const QString& part) -> QString { return all + tr(" (%1)").arg(part); };
     QStringList facts{tr("%1 made").arg(bytesText(summary.made, 2))};
     if (summary.kept > 0)
         facts.last() = withPart(facts.last(), tr("%1 stay").arg(bytesText(summary.kept, 2)));

@@ -42,7 +42,8 @@ TEST_F(CliTest, PlanMayOffloadWithoutRecomputation)
 
     const auto frontier = headroomProgram({"frontier", step, "--points", "3", "--json", "--offload", "--no-recompute"});
     ASSERT_EQ(frontier.exitCode, 0) << frontier.err;
-    for (const auto& point : frontier.json()["points"])
+    const auto curve = frontier.json();
+    for (const auto& point : curve["points"])
         EXPECT_EQ(point["recompute_ms"], 0);
 }
 
