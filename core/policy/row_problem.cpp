@@ -312,7 +312,7 @@ PlanMemory::PlanMemory(const RowProblem& problem, RowProblem::Memory memory, con
     , memory_(memory)
     , countsShared_(problem.countsShared(memory))
     , bytes_(problem.highest(memory))
-    , added_(bytes_.size() / blockStretches + 1, 0)
+    , added_((bytes_.size() + blockStretches - 1) / blockStretches, 0)
     , highest_(added_.size(), std::numeric_limits<Bytes>::min())
 {
     for (std::size_t block = 0; block < highest_.size(); ++block)
@@ -416,8 +416,7 @@ void PlanMemory::findHighest(std::size_t block)
     const auto begin = bytes_.begin() + static_cast<std::ptrdiff_t>(block * blockStretches);
     const auto end
         = bytes_.begin() + static_cast<std::ptrdiff_t>(std::min(bytes_.size(), (block + 1) * blockStretches));
-    if (begin < end)
-        highest_[block] = *std::max_element(begin, end) + added_[block];
+    highest_[block] = *std::max_element(begin, end) + added_[block];
 }
 
 Bytes PlanMemory::bytesOf(std::size_t stretch) const
@@ -433,8 +432,8 @@ Bytes PlanMemory::highest() const
 Bytes PlanMemory::sumAbove(Bytes budget) const
 {
     Bytes sum = 0;
-    for (const Bytes highest : highest_) // that of a block without stretches is the least number
-        sum += highest > budget ? highest - budget : 0;
+    for (const Bytes highest : highest_)
+        sum += std::max<Bytes>(0, highest - budget);
     return sum;
 }
 

@@ -175,16 +175,16 @@ void BudgetEdit::read()
 
 bool BudgetEdit::eventFilter(QObject* watched, QEvent* event)
 {
-    if (watched != line_ || (event->type() != QEvent::ShortcutOverride && event->type() != QEvent::KeyPress))
+    const bool isShortcut = event->type() == QEvent::ShortcutOverride;
+    if (watched != line_ || (!isShortcut && event->type() != QEvent::KeyPress))
         return QWidget::eventFilter(watched, event);
     const auto* key = static_cast<QKeyEvent*>(event);
-    if (event->type() == QEvent::ShortcutOverride && !line_->isModified()
-        && (key->matches(QKeySequence::Undo) || key->matches(QKeySequence::Redo))) {
+    if (isShortcut) {
+        if (line_->isModified() || !(key->matches(QKeySequence::Undo) || key->matches(QKeySequence::Redo)))
+            return QWidget::eventFilter(watched, event);
         event->ignore(); // of the window, not of the text
         return true;
     }
-    if (event->type() != QEvent::KeyPress)
-        return QWidget::eventFilter(watched, event);
     switch (key->key()) {
     case Qt::Key_Up:
         Q_EMIT stepped(+1);
