@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <future>
 #include <map>
 #include <span>
 #include <stop_token>
@@ -66,6 +68,24 @@ public:
         ByClock(const ByClock&) = delete;
         ByClock& operator=(const ByClock&) = delete;
     };
+    /// Calls task(0) to task(count - 1) at once, each in a thread with the limits of this thread, and waits for all.
+    /// The work of the longest call counts for this thread.
+    template <class Task>
+    static void callAtOnce(std::size_t count, const Task& task)
+    {
+        const Thread before = thread_;
+        std::vector<std::future<std::int64_t>> others;
+        for (std::size_t number = 1; number < count; ++number)
+            others.push_back(std::async(std::launch::async, [&, number] {
+                thread_ = before;
+                task(number);
+                return thread_.doneNs;
+            }));
+        if (count > 0)
+            task(std::size_t{0});
+        for (std::future<std::int64_t>& other : others)
+            thread_.doneNs = std::max(thread_.doneNs, other.get());
+    }
     static void setClock(Clock::time_point (*now)()) { thread_.now = now; } ///< of this thread, for tests
 
     std::stop_token stop;

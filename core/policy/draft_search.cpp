@@ -111,6 +111,16 @@ DraftSearch::Draft DraftSearch::draftOf(OptionShares options) const
     return draft;
 }
 
+std::vector<DraftSearch::Draft> DraftSearch::bestOf(std::vector<OptionShares> plans, std::size_t most) const
+{
+    std::vector<Draft> drafts;
+    for (OptionShares& plan : plans)
+        drafts.push_back(draftOf(std::move(plan)));
+    std::ranges::stable_sort(drafts, isBetter);
+    drafts.erase(drafts.begin() + static_cast<std::ptrdiff_t>(std::min(drafts.size(), most)), drafts.end());
+    return drafts;
+}
+
 bool DraftSearch::isBetter(const Draft& draft, const Draft& other)
 {
     return std::pair(std::max<Bytes>(0, draft.excess), draft.ms + leastGainMs)

@@ -37,6 +37,8 @@ public:
         double ms = 0; ///< with exposed copies
     };
     Draft draftOf(OptionShares options) const;
+    /// The best drafts of some plans, at most `most`; the best first.
+    std::vector<Draft> bestOf(std::vector<OptionShares> plans, std::size_t most) const;
     /// Whether a draft exceeds the budget less, or takes less time.
     static bool isBetter(const Draft& draft, const Draft& other);
 

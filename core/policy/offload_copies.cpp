@@ -270,6 +270,15 @@ void CopyLimits::setTimes(Own& times, const RowProblem& rows, const ArcOption& o
 }
 
 /// How long the GPU waits for the CPU in the first forward if the CPU issues copies at these events, ascending.
+CopyLimits CopyLimits::shortened(double share) const
+{
+    CopyLimits limits = *this;
+    for (std::vector<double>* times : {&limits.forwardMs, &limits.backwardMs})
+        for (double& ms : *times)
+            ms *= share;
+    return limits;
+}
+
 double CopyLimits::waitMs(const std::vector<std::uint32_t>& copies) const
 {
     double mostMs = 0, issuedMs = 0;

@@ -117,6 +117,7 @@ struct CopyLimits
     /// The most idle time in the backward, as a share of the CPU's time for the plan.
     double idleShare() const { return aheadInBackwardMs < mostCpuMs ? 1 - aheadInBackwardMs / mostCpuMs : 0; }
     double waitMs(const std::vector<std::uint32_t>& copies) const;
+    CopyLimits shortened(double share) const; ///< with that share of the times of forward and backward
     /// By arc, by option; null for limits that are no bound, but what plans likely have: there recomputation hides no
     /// copies, and a part's backward hides half as much for the part's own copies.
     std::shared_ptr<const std::vector<std::vector<Own>>> own;
@@ -162,8 +163,8 @@ public:
     /// `memory` is what the plan takes, all offloaded tensors away as long as possible. `recomputed` covers the
     /// chain in sequence: each begins at the `last` of the one before. `idleMs`: how long the GPU waits for the CPU in
     /// the forward (CopyLimits::waitMs); copies to the host go on.
-    Found find(CheckpointPlan plan, const PlanMemory& memory, Bytes budget,
-               std::span<const RecomputedParts> recomputed, double idleMs) const;
+    Found find(CheckpointPlan plan, const PlanMemory& memory, Bytes budget, std::span<const RecomputedParts> recomputed,
+               double idleMs) const;
 
     /// Events: the begin of each copy to the host in the first micro-batch, ascending.
     std::vector<std::uint32_t> copiesOf(const CheckpointPlan& plan) const;

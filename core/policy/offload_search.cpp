@@ -7,7 +7,10 @@
 #include "core/predict/regions.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstddef>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <ranges>
 #include <utility>
@@ -26,7 +29,7 @@ constexpr double shareOfFirst = 0.2; ///< part of the remaining time for changes
 constexpr double shareOfFitting = 0.4; ///< the same for changes of the first plan that fits, if fitting took changes
 constexpr double shareOfDescent = 0.2; ///< the same for changes of the other proposed plans
 constexpr double shareOfQuickest = 0.2; ///< the same for quick plans of a chain
-constexpr double shareOfCounts = 0.8; ///< the same for a bound by numbers of parts; the first of two cases has half
+constexpr double shareOfCounts = 0.8; ///< the same for a bound by numbers of parts
 constexpr double longerShareOfCounts = 0.5; ///< the same for a search after a shorter one
 constexpr double shareOfImproving = 0.35; ///< the same for random changes
 constexpr double shareOfSearch = 0.5; ///< part of the remaining time for a search of the rows
@@ -40,6 +43,8 @@ constexpr double longerTimes = 8; ///< limit of each search that follows, in tim
 constexpr double leastRecomputeMs = 2;
 constexpr double leastChainMs = 3; ///< a chain is not searched in less time
 constexpr std::size_t leastWidth = 64; ///< partial plans, at first
+constexpr std::size_t mostTried = 4; ///< plans of a search along the chain
+constexpr std::size_t mostCases = 4; ///< cases are not split where there are as many
 constexpr std::size_t mostWidth = 2048; ///< more would take hundreds of MB
 constexpr double enoughGap = 0.75 * goodGap; ///< no smaller gap is proved
 
@@ -54,7 +59,6 @@ public:
                   const SearchLimit& limit)
         : solver_(solver)
         , offload_(problem)
-        , schedule_(problem.schedule)
         , budget_(budget)
         , limit_(limit)
         , copies_(problem.copies)
@@ -116,10 +120,10 @@ private:
     /// The rows of proposals count a small price of hidden copies.
     double withPrice(double ms) const { return (ms + copyPrice * forwardMs_) / (1 - copyPrice); }
 
-    /// Plans of a chain that hold a shared argument, or plans that do not; else all plans.
+    /// Plans that hold some shared arguments and not others (RowProblem::split()).
     struct Case
     {
-        const RowProblem* problem = nullptr;
+        std::shared_ptr<const RowProblem> problem;
         RowHints hints;
         RowAnswer relaxed; ///< the linear relaxation
         double boundMs = 0; ///< no such plan takes less
@@ -129,22 +133,91 @@ private:
     double neededMs() const { return belowMs_ * (1 - enoughGap); }
     bool isOpen(const Case& own) const { return isOpen() && own.boundMs < neededMs(); }
 
+    Case relaxed(RowProblem problem)
+    {
+        Case own{std::make_shared<const RowProblem>(std::move(problem)), offload_.hintsNear(budget_), {}};
+        own.relaxed = relaxRows(*own.problem, budget_, atLeast, limit_, copies_, own.hints);
+        own.boundMs = own.relaxed.boundMs;
+        raisePrice(own.relaxed);
+        return own;
+    }
+
     /// Solves the linear relaxation of each case. The case with the lowest bound is first.
     void relax()
     {
-        for (const RowProblem& problem : offload_.cases) {
-            Case own{&problem, offload_.hintsNear(budget_), {}};
-            own.relaxed = relaxRows(problem, budget_, atLeast, limit_, copies_, own.hints);
-            own.boundMs = own.relaxed.boundMs;
-            raisePrice(own.relaxed);
-            cases_.push_back(std::move(own));
-        }
+        if (copies_.isChain && offload_.rows.canSplit())
+            addHalves(offload_.rows);
+        else
+            cases_.push_back(relaxed(offload_.rows));
         std::ranges::stable_sort(cases_, {}, &Case::boundMs);
         raiseBound();
         hints_ = cases_.back().hints;
         for (const Case& own : cases_)
             addOptions(hints_.options, own.hints.options);
         relaxed_ = cases_.front().relaxed.relaxed;
+    }
+
+    void addHalves(const RowProblem& problem)
+    {
+        auto [without, with] = problem.split();
+        cases_.push_back(relaxed(std::move(without)));
+        cases_.push_back(relaxed(std::move(with)));
+    }
+
+    /// Splits the cases that are open. Returns whether there are any.
+    bool splitOpen()
+    {
+        std::vector<Case> before = std::exchange(cases_, {});
+        bool isAny = false;
+        for (Case& own : before) {
+            const std::size_t known = cases_.size();
+            if (isOpen(own) && own.relaxed.reduced && own.problem->canSplit() && before.size() < mostCases) {
+                isAny = true;
+                addHalves(*own.problem);
+                for (Case& half : cases_ | std::views::drop(known))
+                    half.boundMs = std::max(half.boundMs, own.boundMs);
+            } else {
+                cases_.push_back(std::move(own));
+            }
+        }
+        raiseBound();
+        return isAny;
+    }
+
+    /// Calls stage(search, own) for each open case of a chain, at once with others: `search` is a copy of this search.
+    /// The results are the same as in sequence.
+    template <class Stage>
+    Status inEachCase(const Stage& stage)
+    {
+        std::vector<std::size_t> open;
+        for (std::size_t number = 0; best_ && number < cases_.size(); ++number)
+            if (cases_[number].relaxed.reduced && isOpen(cases_[number]))
+                open.push_back(number);
+        std::vector<OffloadSearch> searches(open.size(), *this);
+        std::vector<Status> ended(open.size());
+        SearchLimit::callAtOnce(open.size(), [&](std::size_t number) {
+            ended[number] = stage(searches[number], searches[number].cases_[open[number]]);
+        });
+        for (std::size_t number = 0; number < open.size(); ++number) {
+            RETURN_IF_ERROR(ended[number]);
+            takeOver(searches[number], open[number]);
+        }
+        raiseBound();
+        return {};
+    }
+
+    void takeOver(OffloadSearch& search, std::size_t number)
+    {
+        cases_[number].boundMs = search.cases_[number].boundMs;
+        msPerByte_ = std::max(msPerByte_, search.msPerByte_);
+        if (search.belowMs_ < belowMs_) {
+            belowMs_ = search.belowMs_;
+            best_ = std::move(search.best_);
+        }
+        if (search.draftMs_ < draftMs_) {
+            draftMs_ = search.draftMs_;
+            draft_ = std::move(search.draft_);
+        }
     }
 
     void raiseBound() { boundMs_ = std::max(boundMs_, std::ranges::min_element(cases_, {}, &Case::boundMs)->boundMs); }
@@ -196,33 +269,41 @@ private:
     Status tryQuickest()
     {
         const SearchLimit limit = partOfTime(shareOfQuickest);
-        for (Case& own : cases_) {
-            if (!own.relaxed.reduced || !best_ || !isOpen(own))
-                continue;
+        return inEachCase([&](OffloadSearch& search, Case& own) {
             const ChainSearch chain({*own.problem, copies_, *own.relaxed.reduced, budget_});
-            for (ChainSearch::Found& plan : chain.plansBelow(belowMs_, own.hints.events, atMost, leastWidth, limit))
-                RETURN_IF_ERROR(tryOptions(std::move(plan.options)));
-        }
+            return search.tryBest(chain.plansBelow(belowMs_, own.hints.events, atMost, leastWidth, limit));
+        });
+    }
+
+    Status tryBest(const std::vector<ChainSearch::Found>& found)
+    {
+        std::vector<OptionShares> plans;
+        for (const ChainSearch::Found& plan : found)
+            plans.push_back(plan.options);
+        for (DraftSearch::Draft& draft : draftsAt(budget_, atLeast).bestOf(std::move(plans), mostTried))
+            RETURN_IF_ERROR(tryOptions(std::move(draft.options)));
         return {};
     }
 
     /// Proves a bound by whole numbers of parts of a chain, and tries the plans near the solutions.
     Status searchCounts()
     {
-        Status status;
-        for (Case& own : cases_) {
-            if (!best_ || !isOpen(own) || !own.relaxed.reduced)
-                continue;
-            const CountSearch counts({*own.problem, copies_, *own.relaxed.reduced, budget_});
-            const SearchLimit limit
-                = partOfTime((&own == &cases_.back() ? 1 : 0.5) * (isLonger_ ? longerShareOfCounts : shareOfCounts));
-            raiseBound(own, counts.boundBelow(neededMs(), limit, [&](OptionShares plan) {
-                if (status)
-                    status = tryOptions(std::move(plan));
-                return neededMs();
+        for (bool isMore = true; isMore;) {
+            const double beforeMs = belowMs_;
+            const SearchLimit limit = partOfTime(isLonger_ ? longerShareOfCounts : shareOfCounts);
+            RETURN_IF_ERROR(inEachCase([&](OffloadSearch& search, Case& own) {
+                Status status;
+                const CountSearch counts({*own.problem, copies_, *own.relaxed.reduced, budget_});
+                search.raiseBound(own, counts.boundBelow(search.neededMs(), limit, [&](OptionShares plan) {
+                    if (status)
+                        status = search.tryOptions(std::move(plan));
+                    return search.neededMs();
+                }));
+                return status;
             }));
+            isMore = !limit.reached() && (belowMs_ < beforeMs || splitOpen());
         }
-        return status;
+        return {};
     }
 
     /// Tries a plan of the rows. The memory of most plans of a chain is the lower bound. If the plan is no better, or
@@ -257,14 +338,15 @@ private:
     /// Searches plans of a chain, and proves a better bound, with more and more partial plans.
     Status searchChain()
     {
-        bool isLast = !best_;
-        for (std::size_t width = leastWidth; width <= mostWidth && !isLast; width *= 2) {
-            isLast = true;
-            for (Case& own : cases_)
-                if (own.relaxed.reduced && isOpen(own) && limit_.remainingMs() > leastChainMs) {
-                    ASSIGN_OR_RETURN(const bool more, searchChain(own, width));
-                    isLast = isLast && !more;
-                }
+        std::atomic<bool> isMore = best_.has_value();
+        for (std::size_t width = leastWidth; width <= mostWidth && isMore && limit_.remainingMs() > leastChainMs;
+             width *= 2) {
+            isMore = false;
+            RETURN_IF_ERROR(inEachCase([&](OffloadSearch& search, Case& own) -> Status {
+                ASSIGN_OR_RETURN(const bool more, search.searchChain(own, width));
+                isMore = isMore || more;
+                return {};
+            }));
         }
         return {};
     }
@@ -274,10 +356,9 @@ private:
     {
         const ChainSearch chain({*own.problem, copies_, *own.relaxed.reduced, budget_});
         const double beforeMs = belowMs_;
-        std::vector<ChainSearch::Found> plans
+        const std::vector<ChainSearch::Found> plans
             = chain.plansBelow(belowMs_, own.hints.events, atLeast, 2 * width, limit_);
-        for (ChainSearch::Found& plan : plans)
-            RETURN_IF_ERROR(tryOptions(std::move(plan.options)));
+        RETURN_IF_ERROR(tryBest(plans));
         // Where the rules take plans for quicker that are not, other searches find more.
         const bool misled = !plans.empty() && belowMs_ == beforeMs;
         const ChainSearch::Bound bound = chain.boundBelow(neededMs(), misled ? 4 * width : width, limit_);
@@ -318,9 +399,9 @@ private:
         if (!found.empty())
             draftsAt(budget).descend(found.back(), partOfTime(shareOfFirst));
         for (const double share : sharesOfTime) {
-            if (!found.empty() && (limit_.reached() || isGood(found.back())))
+            if (!found.empty() && (limit_.reached() || (found.back().excess <= 0 && found.back().ms <= enoughMs())))
                 break;
-            const RowAnswer answer = relaxRows(offload_.rows, budget, atMost, limit_, shortened(copies, share), hints_);
+            const RowAnswer answer = relaxRows(offload_.rows, budget, atMost, limit_, copies.shortened(share), hints_);
             raisePrice(answer);
             round(answer.relaxed);
         }
@@ -372,10 +453,9 @@ private:
 
     DraftSearch draftsAt(Bytes budget, RowProblem::Memory memory = atMost) const
     {
-        return {offload_.rows, schedule_, copies_, memory, budget, excessTimes * msPerByte_, hints_.events};
+        return {offload_.rows, offload_.schedule, copies_, memory, budget, excessTimes * msPerByte_, hints_.events};
     }
 
-    bool isGood(const Draft& draft) const { return draft.excess <= 0 && draft.ms <= enoughMs(); }
     double enoughMs() const { return boundMs_ / (1 - goodGap); }
 
     /// Tries proposals. Where a plan takes more memory than the rows expect, the next budget is smaller; where more
@@ -399,17 +479,9 @@ private:
             else if (tried.hostExcess > 0 || tried.ms <= proposed->ms + exposedTolerance * tried.ms)
                 break;
             else
-                copies = shortened(std::move(copies), narrower);
+                copies = copies.shortened(narrower);
         }
         return {};
-    }
-
-    static CopyLimits shortened(CopyLimits copies, double share)
-    {
-        for (std::vector<double>* times : {&copies.forwardMs, &copies.backwardMs})
-            for (double& ms : *times)
-                ms *= share;
-        return copies;
     }
 
     /// What came of a plan: bytes above the budget and above the host memory, and the plan's time.
@@ -441,7 +513,6 @@ private:
 
     const StepSolver& solver_;
     const OffloadProblem& offload_;
-    const CopySchedule& schedule_;
     Bytes budget_;
     double belowMs_ = std::numeric_limits<double>::infinity(); ///< of the best plan
     const SearchLimit& limit_;

@@ -6,6 +6,7 @@
 #include "core/policy/policy_maker.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -17,7 +18,8 @@ namespace headroom {
 namespace {
 
 constexpr double nsPerOption = 0.8; ///< work of an option in a row
-constexpr double leastShared = 5e-4; ///< bytes of a shared argument, as a share of the peak
+constexpr double leastShared = 2e-4; ///< bytes of a shared argument, as a share of the peak
+constexpr std::size_t mostShared = 4; ///< shared arguments
 
 /// Sets of arcs that are joined pairwise.
 class JoinedArcs
@@ -92,8 +94,8 @@ Result<RowProblem> RowProblem::create(const StepModel& model, const StorageEvent
 }
 
 /// Arguments that the same options hold are one.
-std::optional<RowProblem::SharedArgument> RowProblem::sharedIn(const StepModel& model, const StepLayout& layout,
-                                                               const Options& options, Bytes peak)
+std::vector<RowProblem::SharedArgument> RowProblem::sharedIn(const StepModel& model, const StepLayout& layout,
+                                                             const Options& options, Bytes peak)
 {
     std::map<OptionSet, SharedArgument> known;
     const auto stretches = layout.heldBetween();
@@ -121,30 +123,33 @@ std::optional<RowProblem::SharedArgument> RowProblem::sharedIn(const StepModel& 
         own.stretches.insert(own.stretches.end(), stretches[storage].begin(), stretches[storage].end());
         own.holders = std::move(holders);
     }
-    std::optional<SharedArgument> largest;
+    std::vector<SharedArgument> found;
     for (auto& [holders, argument] : known)
-        if (static_cast<double>(argument.bytes) >= leastShared * static_cast<double>(peak)
-            && (!largest || argument.bytes > largest->bytes))
-            largest = std::move(argument);
-    return largest;
+        if (static_cast<double>(argument.bytes) >= leastShared * static_cast<double>(peak))
+            found.push_back(std::move(argument));
+    std::ranges::stable_sort(found, std::greater(), &SharedArgument::bytes);
+    found.resize(std::min(found.size(), mostShared));
+    return found;
 }
 
-RowProblem RowProblem::withHeld() const
+std::pair<RowProblem, RowProblem> RowProblem::split() const
 {
-    RowProblem problem = *this;
-    problem.isHeld_ = true;
-    for (const auto& [begin, end, bytes] : shared()->stretches)
+    RowProblem without = *this, with = *this;
+    without.isHeld_.push_back(false);
+    with.isHeld_.push_back(true);
+    for (const auto& [begin, end, bytes] : shared()[isHeld_.size()].stretches)
         for (std::uint32_t event = begin; event < end; ++event)
-            problem.atLeast_[event] += bytes;
-    problem.findHighest();
-    return problem;
+            with.atLeast_[event] += bytes;
+    with.findHighest();
+    return {std::move(without), std::move(with)};
 }
 
-RowProblem RowProblem::withoutHeld() const
+bool RowProblem::has(const ArcOption& option) const
 {
-    RowProblem problem = *this;
-    problem.isWithoutHeld_ = true;
-    return problem;
+    for (std::size_t argument = 0; argument < isHeld_.size(); ++argument)
+        if (!isHeld_[argument] && isHolder(option, argument))
+            return false;
+    return true;
 }
 
 void RowProblem::findStretches()
@@ -160,8 +165,8 @@ void RowProblem::findStretches()
                     begins[event] = begins[event + std::size_t{1}] = true;
                 }
     }
-    if (shared())
-        for (const PartDeviations::Stretch& stretch : shared()->stretches)
+    for (const SharedArgument& argument : shared())
+        for (const PartDeviations::Stretch& stretch : argument.stretches)
             begins[stretch.begin] = begins[stretch.end] = true;
     for (std::uint32_t event = 0; event < begins.size(); ++event) {
         if (begins[event])
@@ -310,13 +315,15 @@ constexpr auto noStep = std::numeric_limits<std::size_t>::max();
 PlanMemory::PlanMemory(const RowProblem& problem, RowProblem::Memory memory, const OptionShares& plan)
     : problem_(&problem)
     , memory_(memory)
-    , countsShared_(problem.countsShared(memory))
+    , holders_(problem.shared().size(), 0)
     , bytes_(problem.highest(memory))
     , added_((bytes_.size() + blockStretches - 1) / blockStretches, 0)
     , highest_(added_.size(), std::numeric_limits<Bytes>::min())
 {
     for (std::size_t block = 0; block < highest_.size(); ++block)
         findHighest(block);
+    for (std::size_t argument = 0; argument < holders_.size(); ++argument)
+        countsShared_.push_back(problem.countsShared(argument, memory));
     replace({}, plan);
 }
 
@@ -329,11 +336,11 @@ void PlanMemory::replace(const OptionShares& options, const OptionShares& by)
 {
     for (const auto& [option, share] : options) {
         change(option.arc, stepsOf(option), {});
-        holders_ -= problem_->isHolder(option) ? 1 : 0;
+        countHolder(option, -1);
     }
     for (const auto& [option, share] : by) {
         change(option.arc, {}, stepsOf(option));
-        holders_ += problem_->isHolder(option) ? 1 : 0;
+        countHolder(option, 1);
     }
     countShared();
     findChanged();
@@ -342,20 +349,30 @@ void PlanMemory::replace(const OptionShares& options, const OptionShares& by)
 void PlanMemory::replace(const ArcOption& option, std::size_t by)
 {
     change(option.arc, stepsOf(option), stepsOf({option.arc, by}));
-    holders_ += problem_->isHolder({option.arc, by}) ? 1 : 0;
-    holders_ -= problem_->isHolder(option) ? 1 : 0;
+    countHolder(option, -1);
+    countHolder({option.arc, by}, 1);
     countShared();
     findChanged();
 }
 
+void PlanMemory::countHolder(const ArcOption& option, int more)
+{
+    for (std::size_t argument = 0; argument < holders_.size(); ++argument)
+        if (problem_->isHolder(option, argument))
+            holders_[argument] += more;
+}
+
 void PlanMemory::countShared()
 {
-    if (countsShared_ == (holders_ > 0))
-        return;
-    countsShared_ = holders_ > 0;
     const std::vector<std::uint32_t>& stretchOf = problem_->stretchOf_;
-    for (const auto& [begin, end, bytes] : problem_->shared()->stretches)
-        add(stretchOf[begin], stretchOf[end], countsShared_ ? bytes : -bytes);
+    for (std::size_t argument = 0; argument < holders_.size(); ++argument) {
+        const bool isHeld = holders_[argument] > 0;
+        if (countsShared_[argument] == isHeld)
+            continue;
+        countsShared_[argument] = isHeld;
+        for (const auto& [begin, end, bytes] : problem_->shared()[argument].stretches)
+            add(stretchOf[begin], stretchOf[end], isHeld ? bytes : -bytes);
+    }
 }
 
 void PlanMemory::change(std::size_t arc, Steps from, Steps to)

@@ -8,9 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <stop_token>
+#include <utility>
 #include <vector>
 
 namespace headroom {
@@ -72,18 +72,22 @@ public:
     ModuleId moduleOf(std::size_t arc) const { return options_->modules[arc]; }
 
     /// Tensors that are arguments of several parts (a position bias). A checkpoint of any of the parts holds the
-    /// tensors where the recording has them freed: that memory counts once for a plan, and not with atLeast.
+    /// tensors where the recording has them freed: that memory counts once for a plan. With atLeast it does not count,
+    /// but in a problem of plans that hold the tensors.
     struct SharedArgument
     {
         Bytes bytes = 0;
         std::vector<PartDeviations::Stretch> stretches; ///< between the forwards and the backwards of all the parts
         OptionSet holders; ///< the options that hold the tensors
     };
-    const std::optional<SharedArgument>& shared() const { return options_->shared; } ///< the largest; nullopt: none
-    RowProblem withHeld() const; ///< the problem of plans that hold the shared argument
-    RowProblem withoutHeld() const; ///< the problem of all other plans
+    const std::vector<SharedArgument>& shared() const { return options_->shared; } ///< the largest few, descending
+    /// Whether plans of this problem may either hold a shared argument or not.
+    bool canSplit() const { return isHeld_.size() < shared().size(); }
+    /// Splits the plans by the largest such argument: the problem of plans without, and of plans that hold the
+    /// argument.
+    std::pair<RowProblem, RowProblem> split() const;
     /// Whether plans of this problem may have the option.
-    bool has(const ArcOption& option) const { return !isWithoutHeld_ || !isHolder(option); }
+    bool has(const ArcOption& option) const;
 
 private:
     friend class PlanMemory;
@@ -93,9 +97,15 @@ private:
         return options_->parts.classes[arcs()[arc].arcClass].options;
     }
     const std::vector<Bytes>& base(Memory memory) const { return memory == Memory::atLeast ? atLeast_ : atMost_; }
-    /// Whether base() has the shared argument.
-    bool countsShared(Memory memory) const { return shared() && (memory == Memory::atMost || isHeld_); }
-    bool isHolder(const ArcOption& option) const { return shared() && shared()->holders[option.arc][option.option]; }
+    /// Whether base() has a shared argument.
+    bool countsShared(std::size_t argument, Memory memory) const
+    {
+        return memory == Memory::atMost || (argument < isHeld_.size() && isHeld_[argument]);
+    }
+    bool isHolder(const ArcOption& option, std::size_t argument) const
+    {
+        return shared()[argument].holders[option.arc][option.option];
+    }
 
     /// A change of an effect that differs from the change before.
     struct Step
@@ -110,11 +120,11 @@ private:
         std::vector<std::vector<double>> changes; ///< by class of arcs: bytes by Row::Moment, and there by option
         std::vector<std::vector<std::vector<Step>>> steps; ///< by class of arcs, by option
         std::vector<ModuleId> modules; ///< by arc
-        std::optional<SharedArgument> shared;
+        std::vector<SharedArgument> shared;
     };
     static std::vector<Step> stepsOf(const LocalEffect& effect);
-    static std::optional<SharedArgument> sharedIn(const StepModel& model, const StepLayout& layout,
-                                                  const Options& options, Bytes peak);
+    static std::vector<SharedArgument> sharedIn(const StepModel& model, const StepLayout& layout,
+                                                const Options& options, Bytes peak);
     void findStretches();
     void findHighest();
     /// By stretch: the highest base().
@@ -125,7 +135,7 @@ private:
 
     std::shared_ptr<const Options> options_;
     std::size_t positions_ = 0;
-    bool isHeld_ = false, isWithoutHeld_ = false; ///< withHeld(), withoutHeld()
+    std::vector<bool> isHeld_; ///< by shared argument of split()
     std::vector<Bytes> atLeast_, atMost_; ///< by event: memory without a plan
     /// Stretches of events at which every plan adds the same bytes.
     std::vector<std::uint32_t> stretchOf_; ///< by event, and one more
@@ -133,8 +143,8 @@ private:
     std::vector<Bytes> highestAtLeast_, highestAtMost_; ///< by stretch
 };
 
-/// RowProblem::memoryUnder() of a whole plan, in which options are replaced. The shared argument counts if the plan
-/// holds the argument. A replacement visits only the stretches of events that the options change, and blocks of
+/// RowProblem::memoryUnder() of a whole plan, in which options are replaced. A shared argument counts if the plan holds
+/// the argument. A replacement visits only the stretches of events that the options change, and blocks of
 /// stretches between.
 class PlanMemory
 {
@@ -153,7 +163,8 @@ private:
     using Steps = std::span<const RowProblem::Step>;
     Steps stepsOf(const ArcOption& option) const;
     void change(std::size_t arc, Steps from, Steps to);
-    void countShared(); ///< if the plan holds the shared argument, and not else
+    void countHolder(const ArcOption& option, int more);
+    void countShared(); ///< the shared arguments that the plan holds, and no others
     void findChanged();
     void add(std::size_t begin, std::size_t end, Bytes bytes); ///< to stretches
     void findHighest(std::size_t block);
@@ -161,8 +172,8 @@ private:
 
     const RowProblem* problem_;
     RowProblem::Memory memory_;
-    std::size_t holders_ = 0; ///< options that hold the shared argument
-    bool countsShared_;
+    std::vector<int> holders_; ///< by shared argument: options that hold the argument
+    std::vector<bool> countsShared_; ///< by shared argument
     std::vector<Bytes> bytes_; ///< by stretch: highest bytes, without added_
     std::vector<Bytes> added_; ///< by block, to all stretches
     std::vector<Bytes> highest_; ///< by block, with added_

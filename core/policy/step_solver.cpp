@@ -384,20 +384,8 @@ Result<StepSolver::OffloadProblem> StepSolver::makeOffloadProblem(const std::sto
     ASSIGN_OR_RETURN(RowProblem rows, RowProblem::create(model_, *events_, tree, worldSize_, stop));
     auto times = std::make_shared<const EventTimes>(eventTimes(*model_.trace(), model_.index()));
     CopyLimits copies = copyLimits(model_, *times, tree, rows);
-    std::vector<RowProblem> cases;
-    if (rows.shared() && copies.isChain)
-        cases = {rows.withoutHeld(), rows.withHeld()};
-    else
-        cases = {rows};
-    OffloadProblem problem{std::move(rows),
-                           std::move(cases),
-                           times,
-                           std::move(copies),
-                           expectedLimits(model_, tree),
-                           {model_, *times, tree},
-                           {},
-                           {},
-                           0};
+    OffloadProblem problem{
+        std::move(rows), times, std::move(copies), expectedLimits(model_, tree), {model_, *times, tree}, {}, {}, 0};
     std::vector<std::vector<CopyLimits::Own>> own;
     for (std::size_t arc = 0; arc < problem.rows.arcs().size(); ++arc) {
         std::vector<CopyLimits::Own>& ofArc = own.emplace_back(problem.rows.optionCount(arc));

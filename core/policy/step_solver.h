@@ -101,8 +101,6 @@ private:
     struct OffloadProblem
     {
         RowProblem rows; ///< with options that offload
-        /// Every plan is a plan of one of these: `rows`, or RowProblem::withHeld() and withoutHeld().
-        std::vector<RowProblem> cases;
         std::shared_ptr<const EventTimes> times; ///< of the recorded step
         CopyLimits copies; ///< for bounds
         CopyLimits expected; ///< for proposals

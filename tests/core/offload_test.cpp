@@ -21,6 +21,7 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <vector>
 
 using namespace headroom;
 using ::testing::ElementsAre;
@@ -650,6 +651,44 @@ TEST(OffloadPlan, IsProvenWhereLargeOptionsLeaveMemoryUnused)
     const PlanAnswer found = *planner.solve(request, {}, 100);
     EXPECT_GT(found.plan.costMs(), 0);
     EXPECT_LE(found.plan.gap, 0.02);
+}
+
+TEST(OffloadPlan, IsProvenWhereASmallSharedArgumentDecides)
+{
+    // The decoder's position bias of 0.8 MB decides, beside the encoder's of 12.6 MB.
+    const StepPlanner planner = *StepPlanner::create(withTimes(recorded("t5_3L_h100"), {})->step);
+    PlanRequest request;
+    request.offload = true;
+    const Bytes least = leastBudget(planner, true);
+    for (const double share : {8.5 / 60, 18.5 / 60}) {
+        request.budget = least + static_cast<Bytes>(share * static_cast<double>(planner.recorded()->peak - least));
+        const PlanAnswer found = *planner.solve(request, {}, 100);
+        EXPECT_GT(found.plan.costMs(), 0);
+        EXPECT_LE(found.plan.gap, 0.02) << share;
+    }
+}
+
+TEST(OffloadPlan, DoesNotDependOnOtherSearches)
+{
+    // A search has threads of its own.
+    const StepPlanner planner = *StepPlanner::create(withTimes(recorded("t5_3L_h100"), {})->step);
+    PlanRequest request;
+    request.offload = true;
+    const Bytes least = leastBudget(planner, true);
+    request.budget = least + static_cast<Bytes>(0.2 * static_cast<double>(planner.recorded()->peak - least));
+    const PlanAnswer alone = *planner.solve(request, {}, 100);
+    std::vector<PlanAnswer> beside(3);
+    {
+        std::vector<std::jthread> threads;
+        for (PlanAnswer& answer : beside)
+            threads.emplace_back([&] { answer = *planner.solve(request, {}, 100); });
+    }
+    for (const PlanAnswer& answer : beside) {
+        EXPECT_EQ(answer.plan.peak, alone.plan.peak);
+        EXPECT_EQ(answer.plan.costMs(), alone.plan.costMs());
+        EXPECT_EQ(answer.plan.boundMs, alone.plan.boundMs);
+        EXPECT_EQ(answer.plan.decisions, alone.plan.decisions);
+    }
 }
 
 TEST(OffloadPlan, IsFoundAtEveryBudgetFromTheLeastOn)
