@@ -26,11 +26,11 @@ class CopySchedule::Search
 {
 public:
     Search(const CopySchedule& schedule, const CheckpointPlan& plan, const PlanMemory& memory, Bytes budget,
-           std::span<const RecomputedParts> recomputed, double idleMs)
+           std::span<const RecomputedParts> recomputed, std::span<const double> aheadMs)
         : link_(schedule.link_)
         , memory_(memory)
         , budget_(budget)
-        , idleMs_(idleMs)
+        , aheadMs_(aheadMs)
     {
         const std::vector<double>& gpuMs = schedule.times_->gpuMs;
         for (const CheckpointRegion& region : plan) {
@@ -140,12 +140,17 @@ private:
     void sendAway()
     {
         std::deque<std::pair<std::size_t, double>> here; // number of the call, end of the copy
-        double bytes = 0, streamMs = 0, waited = 0;
+        double bytes = 0, streamMs = 0, issuedMs = 0;
+        double delayMs = 0; // of the device, by waits for copies and for the CPU, which issues the copies
         for (std::size_t number = 0; number < calls_.size(); ++number) {
             const Numbered& own = calls_[number];
             if (own.bytes > 0) {
-                for (const Copied& copied : own.copied)
-                    streamMs = std::max(streamMs, own.endMs - copied.packMs + waited) + link_.msToHost(copied.bytes);
+                for (const Copied& copied : own.copied) {
+                    issuedMs += link_.issueMs;
+                    if (copied.pack < aheadMs_.size())
+                        delayMs = std::max(delayMs, issuedMs - aheadMs_[copied.pack]);
+                    streamMs = std::max(streamMs, own.endMs - copied.packMs + delayMs) + link_.msToHost(copied.bytes);
+                }
                 here.emplace_back(number, streamMs);
                 bytes += static_cast<double>(own.bytes);
             }
@@ -157,11 +162,11 @@ private:
             while (!here.empty()) {
                 const auto [first, endMs] = here.front();
                 Numbered& leaving = calls_[first];
-                if (endMs > own.endMs + idleMs_ + waited) {
+                if (endMs > own.endMs + delayMs) {
                     if (bytes <= most && leaving.call->firstUnpack > next)
                         break;
-                    exposedMs_ += endMs - own.endMs - idleMs_ - waited;
-                    waited = endMs - own.endMs - idleMs_;
+                    exposedMs_ += endMs - own.endMs - delayMs;
+                    delayMs = endMs - own.endMs;
                 }
                 leaving.wait = static_cast<int>(number - first);
                 bytes -= static_cast<double>(leaving.bytes);
@@ -313,18 +318,19 @@ private:
     HostLink link_;
     const PlanMemory& memory_;
     Bytes budget_;
-    double idleMs_;
+    std::span<const double> aheadMs_;
     std::vector<Numbered> calls_;
     std::vector<double> room_; ///< by moment: bytes that may be back early until the next moment
     double exposedMs_ = 0;
 };
 
 CopySchedule::Found CopySchedule::find(CheckpointPlan plan, const PlanMemory& memory, Bytes budget,
-                                       std::span<const RecomputedParts> recomputed, double idleMs) const
+                                       std::span<const RecomputedParts> recomputed,
+                                       std::span<const double> aheadMs) const
 {
     Found found{withCounted(std::move(plan)), 0};
     SearchLimit::count(static_cast<double>(found.plan.size()), nsPerRegion);
-    found.exposedMs = Search(*this, found.plan, memory, budget, recomputed, idleMs).run(found.plan);
+    found.exposedMs = Search(*this, found.plan, memory, budget, recomputed, aheadMs).run(found.plan);
     return found;
 }
 

@@ -141,8 +141,7 @@ DraftSearch::Timed DraftSearch::timed(const Draft& draft) const
     Timed own{problem_.planOf(draft.options), ms, draft.excess};
     if (!moves)
         return own;
-    const double idleMs = copies_.waitMs(schedule_.copiesOf(own.plan));
-    CopySchedule::Found found = schedule_.find(std::move(own.plan), draft.memory, budget_, again, idleMs);
+    CopySchedule::Found found = schedule_.find(std::move(own.plan), draft.memory, budget_, again, copies_.aheadMs);
     return {std::move(found.plan), ms + found.exposedMs, draft.excess};
 }
 

@@ -269,7 +269,6 @@ void CopyLimits::setTimes(Own& times, const RowProblem& rows, const ArcOption& o
         times.idleOutMs = times.idleInMs;
 }
 
-/// How long the GPU waits for the CPU in the first forward if the CPU issues copies at these events, ascending.
 CopyLimits CopyLimits::shortened(double share) const
 {
     CopyLimits limits = *this;
@@ -279,6 +278,7 @@ CopyLimits CopyLimits::shortened(double share) const
     return limits;
 }
 
+/// How long the GPU waits for the CPU in the first forward if the CPU issues copies at these events, ascending.
 double CopyLimits::waitMs(const std::vector<std::uint32_t>& copies) const
 {
     double mostMs = 0, issuedMs = 0;

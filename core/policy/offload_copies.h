@@ -161,10 +161,10 @@ public:
         double ms = 0;
     };
     /// `memory` is what the plan takes, all offloaded tensors away as long as possible. `recomputed` covers the
-    /// chain in sequence: each begins at the `last` of the one before. `idleMs`: how long the GPU waits for the CPU in
-    /// the forward (CopyLimits::waitMs); copies to the host go on.
+    /// chain in sequence: each begins at the `last` of the one before. `aheadMs`: CopyLimits::aheadMs; the GPU waits
+    /// for the CPU after copies that take longer to issue, and copies to the host go on.
     Found find(CheckpointPlan plan, const PlanMemory& memory, Bytes budget, std::span<const RecomputedParts> recomputed,
-               double idleMs) const;
+               std::span<const double> aheadMs) const;
 
     /// Events: the begin of each copy to the host in the first micro-batch, ascending.
     std::vector<std::uint32_t> copiesOf(const CheckpointPlan& plan) const;

@@ -691,6 +691,29 @@ TEST(OffloadPlan, DoesNotDependOnOtherSearches)
     }
 }
 
+TEST(OffloadPlan, IsGoodWhereTheGpuWaitsForTheCpu)
+{
+    // Copies take CPU time, and end later than on a GPU that never waits.
+    const auto worst = [](const char* name) {
+        const auto trace = std::make_shared<StepTrace>(*withTimes(recorded(name), {})->step);
+        trace->info.cpuFactor = 3;
+        const StepPlanner planner = *StepPlanner::create(trace);
+        PlanRequest request;
+        request.offload = true;
+        const Bytes least = leastBudget(planner, true);
+        double most = 0; // ms above the bound, as a share of the step
+        for (const double part : {1, 3, 5, 7, 9, 11, 13, 15, 17, 19}) {
+            request.budget
+                = least + static_cast<Bytes>(part / 24 * static_cast<double>(planner.recorded()->peak - least));
+            const Plan plan = planner.solve(request, {}, 100)->plan;
+            most = std::max(most, (plan.costMs() - plan.boundMs) / plan.stepMs);
+        }
+        return most;
+    };
+    EXPECT_LE(worst("lora_3L_h100"), 0.004);
+    EXPECT_LE(worst("t5_3L_h100"), 0.03);
+}
+
 TEST(OffloadPlan, IsFoundAtEveryBudgetFromTheLeastOn)
 {
     // Below the least memory of recomputation, few plans fit.
