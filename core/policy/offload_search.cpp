@@ -84,7 +84,7 @@ public:
             return std::optional<PlanAnswer>();
         const double msPerGiB = cases_.front().relaxed.msPerGiB;
         RETURN_IF_ERROR(search([this](Bytes budget, const CopyLimits& copies) { return near(budget, copies); }));
-        if (!best_ && !offload_.leanest.empty()) {
+        if (belowMs_ > offload_.leanestMs) {
             RETURN_IF_ERROR(tryUnchanged(offload_.leanest, atMost));
             RETURN_IF_ERROR(take(offload_.rows.planOf(offload_.leanest)));
         }
@@ -271,7 +271,7 @@ private:
         const SearchLimit limit = partOfTime(shareOfQuickest);
         return inEachCase([&](OffloadSearch& search, Case& own) {
             const ChainSearch chain({*own.problem, copies_, *own.relaxed.reduced, budget_});
-            return search.tryBest(chain.plansBelow(belowMs_, own.hints.events, atMost, leastWidth, limit));
+            return search.tryBest(chain.plansBelow(belowMs_, own.hints.events, atMost, 2 * leastWidth, limit));
         });
     }
 

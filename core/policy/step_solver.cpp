@@ -385,7 +385,7 @@ Result<StepSolver::OffloadProblem> StepSolver::makeOffloadProblem(const std::sto
     auto times = std::make_shared<const EventTimes>(eventTimes(*model_.trace(), model_.index()));
     CopyLimits copies = copyLimits(model_, *times, tree, rows);
     OffloadProblem problem{
-        std::move(rows), times, std::move(copies), expectedLimits(model_, tree), {model_, *times, tree}, {}, {}, 0};
+        std::move(rows), times, std::move(copies), expectedLimits(model_, tree), {model_, *times, tree}, {}, {}};
     std::vector<std::vector<CopyLimits::Own>> own;
     for (std::size_t arc = 0; arc < problem.rows.arcs().size(); ++arc) {
         std::vector<CopyLimits::Own>& ofArc = own.emplace_back(problem.rows.optionCount(arc));
@@ -406,8 +406,10 @@ Result<StepSolver::OffloadProblem> StepSolver::makeOffloadProblem(const std::sto
     problem.leanest = minMemoryInRows(problem.rows, problem.leastPeak, limit);
     std::ranges::sort(problem.leanest, {}, [](const auto& share) { return share.first.arc; });
     if (!problem.leanest.empty()) {
-        ASSIGN_OR_RETURN(const PlanAnswer lean, predicted(problem.rows.planOf(problem.leanest)));
+        ASSIGN_OR_RETURN(PlanAnswer lean, predicted(problem.rows.planOf(problem.leanest)));
         problem.leastPeak = std::min(problem.leastPeak, lean.timeline->peak);
+        setOffload(model_, lean.regions, *lean.timeline, lean.plan);
+        problem.leanestMs = lean.plan.costMs();
     }
     if (stop.stop_requested()) // with some of the hints, later plans would depend on this stop
         return stoppedMeasuring();

@@ -9,6 +9,7 @@
 #include "core/policy/row_planner.h"
 
 #include <condition_variable>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -110,6 +111,7 @@ private:
         std::vector<std::pair<Bytes, RowHints>> hints;
         /// The plan of least peak, in the order of the chain; empty: no plan takes less than minMemoryPlan().
         OptionShares leanest;
+        double leanestMs = std::numeric_limits<double>::infinity(); ///< of the plan, if copies move at once
         Bytes leastPeak = 0; ///< leastWithOffload()
 
         void findHints(Bytes most, const std::stop_token& stop); ///< at budgets of up to `most`

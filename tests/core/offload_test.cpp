@@ -731,6 +731,22 @@ TEST(OffloadPlan, IsFoundAtEveryBudgetFromTheLeastOn)
     }
 }
 
+TEST(OffloadPlan, TakesNoLongerThanThePlanOfLeastMemory)
+{
+    for (const char* name : {"t5_3L_h100", "efficientnet_b0_h100"}) {
+        const StepPlanner planner = *StepPlanner::create(withTimes(recorded(name), {})->step);
+        PlanRequest request;
+        request.offload = true;
+        const Bytes least = leastBudget(planner, true);
+        request.budget = least;
+        const double leanestMs = planner.solve(request, {}, 5)->plan.costMs();
+        for (const double share : {0.01, 0.05, 0.1, 0.2, 0.4}) {
+            request.budget = least + static_cast<Bytes>(share * static_cast<double>(planner.recorded()->peak - least));
+            EXPECT_LE(planner.solve(request, {}, 5)->plan.costMs(), leanestMs) << name << ' ' << share;
+        }
+    }
+}
+
 TEST(OffloadPlan, TheGapIsToPlansThatOffload)
 {
     const StepTracePtr trace = recorded("lora_3L_h100");
