@@ -208,7 +208,7 @@ class Refusals(Fit):
             'fit(train_step, "4..1", "t4-16gb")': "batch `4..1`",
             'fit(train_step, [1], "t5")': "unknown GPU 't5'",
             'fit(train_step, [1], "t4-16gb", share=2)': "share 2: expected a number above 0, up to 1",
-            'fit(train_step, [1], "t4-16gb", beside="x")': "beside `x`: expected a size",
+            'fit(train_step, [1], "t4-16gb", beside="x")': "beside `x` is not a size: expected",
             'fit(train_step, [3], "t4-16gb", global_batch=8)': "no batch divides the global batch 8",
             'fit(train_step, "1..4", "t4-16gb", seq="64..128")': "both ranges",
         }

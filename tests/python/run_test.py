@@ -403,8 +403,10 @@ class Refused(Runs):
         self.assertEqual(done.returncode, 2)
         self.assertIn("in f", done.stderr)
         script = self.written(_NET + "    model = net()" + _LOOP)
-        self.assert_refused(self.run_script("--gpu", _GPU, "--budget", "1MB", script), 3, "no plan runs on 976.56 KiB")
-        self.assert_refused(self.run_script("--gpu", _GPU, "--budget", "much", script), 2, "budget `much`: expected")
+        self.assert_refused(self.run_script("--gpu", _GPU, "--budget", "1MiB", script), 3, "no plan runs on 1.00 MiB")
+        for option, size in (("budget", "much"), ("budget", "8GB"), ("margin", "")):
+            done = self.run_script("--gpu", _GPU, f"--{option}", size, script)
+            self.assert_refused(done, 2, f"{option} `{size}` is not a size: expected bytes, or a number with KiB, MiB or GiB")
         self.assert_refused(self.run_script("--gpu", _GPU, "--no-recompute", script), 2, "can only offload: expected")
         self.assert_refused(self.run_script("--gpu", _GPU, "--pin", "Net.0", script), 2, "--pin `Net.0`: expected FQN=save")
         self.assert_refused(self.run_script("--gpu", _GPU, "--pin", "Net.9=save", script), 2, "cannot pin `Net.9`: no module")
@@ -435,17 +437,17 @@ class AutoCheckpoint(Runs):
     print([train() for _ in range(3)])
         """
         plain = self.started(self.written(program))
-        planned = self.started(self.written(program), "80MB")
+        planned = self.started(self.written(program), "76.3MiB")
         self.assertEqual(planned.returncode, 0, planned.stderr)
         self.assertEqual(planned.stdout, plain.stdout)
         self.assertTrue(planned.stderr.endswith("True True\n"), planned.stderr)
-        again = self.started(self.folder / "train.py", "80MB")
+        again = self.started(self.folder / "train.py", "76.3MiB")
         self.assertEqual((again.stdout, "recording" in again.stderr), (plain.stdout, False), again.stderr)
 
     def test_on_the_simulated_card(self):
         simulated = "import torch_headroom\ntorch_headroom.simulate('a100-80gb')\n"
         done = self.started(self.written(simulated + textwrap.dedent(_NET + self._STEP + """
-    done = torch_headroom.auto_checkpoint(model, train, budget="80MB")
+    done = torch_headroom.auto_checkpoint(model, train, budget="76.3MiB")
     for _ in range(5):
         train()
     print(done.reserved_peak_bytes, torch.cuda.max_memory_reserved())
@@ -456,7 +458,7 @@ class AutoCheckpoint(Runs):
 
     def test_what_is_refused(self):
         cases = {
-            "torch_headroom.auto_checkpoint(model, train, budget='1MB', gpu='a100-80gb')": "no plan runs on 976.56 KiB",
+            "torch_headroom.auto_checkpoint(model, train, budget='1MiB', gpu='a100-80gb')": "no plan runs on 1.00 MiB",
             "torch_headroom.auto_checkpoint(model, lambda: None, gpu='a100-80gb')": "made no whole training step",
             "torch_headroom.auto_checkpoint(model, train, gpu='a100-80gb', pins={'Net.9': 'save'})": "cannot pin `Net.9`",
         }

@@ -7,7 +7,7 @@
     torch_headroom.export(model, args, "model.pt2")
     torch_headroom.opaque("my_kernels.forward", results=…)    declares a kernel from outside PyTorch
     torch_headroom.apply(model, "policy.json")    checkpoints as planned; torch_headroom.remove(model) undoes it
-    torch_headroom.auto_checkpoint(model, step, budget="8GB")    records, plans and applies in one call
+    torch_headroom.auto_checkpoint(model, step, budget="8GiB")    records, plans and applies in one call
     torch_headroom.fit(train_step, "1..64", gpu="a100-80gb")    which batch sizes run on a card, and the fastest
 
 `python -m torch_headroom.run train.py` trains with an unchanged script so that it fits on its card;

@@ -49,7 +49,7 @@ def parser():
     add("--gpu", metavar="NAME", help="the card, in place of the machine's GPU; without a GPU the script trains on "
                                       "this "
         "card, simulated (python -m torch_headroom.record --gpu list)")
-    add("--budget", metavar="SIZE", help="what the caching allocator may reserve of the card, such as 8GB or 7.5GiB; "
+    add("--budget", metavar="SIZE", help="what the caching allocator may reserve of the card, such as 7.5GiB; "
         "by default all")
     add("--margin", metavar="SIZE", help="memory of the card, or of the budget, to leave free for what the recorded step "
         "does not show; by default none")
@@ -84,9 +84,9 @@ def main(arguments=None):
                           () if options.no_evaluation else ["--evaluation"], options.longest_batch)
         kept = recorded(program, gpu, _say)
         wishes = wishes_of(options.offload, options.host_memory, not options.no_recompute, options.pin)
-        plan = plan_for_card(kept, gpu, bytes_of(options.budget) if options.budget else 0, wishes,
+        plan = plan_for_card(kept, gpu, bytes_of(options.budget) if options.budget is not None else 0, wishes,
                              may_change_settings=True,
-                             margin=bytes_of(options.margin, "margin") if options.margin else 0)
+                             margin=bytes_of(options.margin, "margin", 0) if options.margin is not None else 0)
     except HeadroomError as error:
         _say(error)
         return error.exit_code

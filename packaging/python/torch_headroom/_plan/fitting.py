@@ -237,7 +237,7 @@ def _share(share):
 
 def _beside(beside):
     if isinstance(beside, str):
-        return bytes_of(beside, "beside")
+        return bytes_of(beside, "beside", 0)
     if not isinstance(beside, int) or beside < 0:
         raise HeadroomError(f"beside {beside!r}: expected bytes, or a size such as \"12GiB\"")
     return beside

@@ -10,6 +10,7 @@ Ctrl+C ends a search. Imports no torch.
 import ctypes
 import hashlib
 import json
+import math
 import os
 import re
 import subprocess
@@ -21,8 +22,10 @@ from .._library import HeadroomError, check, gpu_name, load
 # PyTorch reads the first variable that is set.
 ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 _MINOR, _MAJOR, _MULTIPROCESSORS = 76, 75, 16  # CUdevice_attribute
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30,
-          "TIB": 2**40}
+# As parseBytes() in core/base/bytes.cpp.
+_UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+_SIZE = re.compile(r"\s*(-?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([a-z]*)\s*", re.ASCII | re.IGNORECASE)
+_MOST_BYTES = 2**62
 
 
 class PlanForCard:
@@ -136,13 +139,22 @@ def gpu_at_hand():
     return found["name"] if found else None
 
 
-def bytes_of(text, name="budget"):
-    """Returns the bytes of a size such as 8GB (10⁹ bytes each) or 8GiB (2³⁰). `name` says what the size is, for the
+def bytes_of(text, name="budget", least=1):
+    """Returns the bytes of a size such as 7.5GiB, as the C++ programs read sizes. `name` says what the size is, for the
     sentence of the HeadroomError about another text."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?B|)\s*", str(text).upper())
-    size = int(float(match[1]) * _UNITS[match[2]]) if match else 0
-    if size < 1:
-        raise HeadroomError(f"{name} `{text}`: expected a size, such as 8GB or 7.5GiB")
+    match = _SIZE.fullmatch(str(text))
+    scale = _UNITS.get(match[2].lower()) if match else None
+    if scale is None or math.isinf(float(match[1])):
+        raise HeadroomError(f"{name} `{text}` is not a size: expected bytes, or a number with KiB, MiB or GiB, as 1.6GiB")
+    number = float(match[1])
+    if number < 0:
+        raise HeadroomError(f"{name} `{text}` is negative: a size is 0 or more")
+    # Whole numbers of bytes are read as integers: a float would lose digits above 2^53.
+    size = int(match[1]) if scale == 1 and match[1].lstrip("-").isdecimal() else math.floor(number * scale)
+    if size > _MOST_BYTES:
+        raise HeadroomError(f"{name} `{text}` is too large: expected at most 2^62 bytes")
+    if size < least:
+        raise HeadroomError(f"{name} {text}: expected at least {least} B")
     return size
 
 

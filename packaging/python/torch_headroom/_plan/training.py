@@ -168,7 +168,7 @@ def auto_checkpoint(model, step, budget=None, gpu=None, offload=False, host_memo
     "offload".
 
     `step()` runs one training step: forward, backward and the optimizer's step. Only the recording process calls
-    step(). `budget` is the memory that the caching allocator may reserve, as "8GB", "7.5GiB" or a number of bytes; by
+    step(). `budget` is the memory that the caching allocator may reserve, as "7.5GiB" or a number of bytes; by
     default all that the card gives. The program is held to the budget. `margin` is the part of this memory that the
     plan leaves free, for what the recorded step does not show; by default none. With `longest_batch` the plan is for the
     longest of so many batches of each torch.utils.data.DataLoader; by default for the recorded step's batch. `gpu` is the card, by default the card
@@ -191,7 +191,7 @@ def auto_checkpoint(model, step, budget=None, gpu=None, offload=False, host_memo
     pinned = [f"{fqn}={what}" for fqn, what in (pins or {}).items()]
     plan = plan_for_card(kept, gpu, bytes_of(budget) if budget is not None else 0,
                          wishes_of(offload, host_memory, recompute, pinned), may_change_settings=False,
-                         margin=bytes_of(margin, "margin") if margin is not None else 0)
+                         margin=bytes_of(margin, "margin", 0) if margin is not None else 0)
     FirstTraining(plan.policy, plan.budget, plan.total).apply_now(model)
     return plan
 
