@@ -891,6 +891,31 @@ class Refusals(OnTheCpu):
             # The tensors of the second module are copied to the host, but stay on the device.
             self.assertEqual(sum(Late.copied), (3 if waves else 4) * moved)
 
+    def test_forwards_that_differ_in_several_modules_warn_once_per_apply(self):
+        """As the gradients of the inputs in evaluation, without those of the parameters."""
+        net = self.applied(model(), "0", "1", "2")
+        gradients(net)
+        torch.optim.SGD(net.parameters(), lr=0.0).step()
+        for again in (False, True):
+            if again:
+                remove(net)
+                self.applied(net, "0", "1", "2")
+                gradients(net)
+            net.eval().requires_grad_(False)
+            with warnings.catch_warnings(record=True, action="always") as caught:
+                for seed in range(2):
+                    x = batch(seed).requires_grad_()
+                    backward(net(x))
+                    self.assertTrue(torch.equal(x.grad, self.of_inputs(seed)))
+            self.assertEqual(len(caught), 1, caught)
+            self.assertRegex(str(caught[0].message), r"module Sequential.0: .* \(other modules of the policy .* not named\)")
+            net.train().requires_grad_(True)
+
+    def of_inputs(self, seed):
+        x, net = batch(seed).requires_grad_(), model().eval().requires_grad_(False)
+        backward(net(x))
+        return x.grad
+
     def test_forwards_before_the_loop_may_save_others(self):
         net = self.applied(model(), "0")
         with torch.autocast("cpu", torch.bfloat16):

@@ -93,6 +93,7 @@ class _Applied:
         self.root = weakref.ref(root)
         self.names = [fit.name for fit in fits]
         self.watch = MemoryWatch(document, root)
+        self.warned_of_forward = False  # an offloaded module's forward after the first step was not as recorded
         # The models of a step share a policy, which numbers the calls of all.
         self.offloads = next((other.offloads for other in _all if other.is_of(document) and other.is_on()), None)
         self.offloads = self.offloads or Offloads()

@@ -43,7 +43,6 @@ class OffloadedModule(PlannedModule):
         super().__init__(applied, module, policy)
         self.offloads = offloads
         self.unpacked = False  # a backward has begun
-        self.warned = False  # of a later call that differs
         offloads.expect(applied.document.source, policy.fqn, policy.offload)
 
     def run(self, module, args, kwargs, replaced):
@@ -81,10 +80,11 @@ class OffloadedModule(PlannedModule):
         if call.packs not in (0, planned) and call.difference is None:
             call.differs(f"autograd saved {call.packs} tensors in the forward, {planned} in the recorded step")
         if self.checked or not call.packs:
-            if call.difference and not self.warned:
-                self.warned = True
+            if call.difference and not self.applied.warned_of_forward:
+                self.applied.warned_of_forward = True
                 warnings.warn(f"{self.applied.document.source}: module {self.policy.fqn}: {call.difference}; tensors of such "
-                              "a forward stay on the device, and take more memory than planned", stacklevel=2)
+                              "a forward stay on the device, and take more memory than planned (other modules of the "
+                              "policy with such a forward are not named)", stacklevel=2)
             return
         self.difference = call.difference and f"{call.difference}; {self.what_to_do()}"
         self.checked = self.difference is None
