@@ -5,11 +5,13 @@
 import copy
 import functools
 import gc
+import inspect
 import json
 import os
 import pickle
 import sys
 import tempfile
+import types
 import unittest
 import weakref
 from collections import Counter
@@ -21,6 +23,7 @@ except (ImportError, OSError) as error:
     sys.exit(77)
 import torch.nn as nn
 import torch.nn.functional as F
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -527,6 +530,78 @@ class Checkpointing(ApplyTest):
         traced = torch.jit.trace(net, (batch(),))
         self.assertTrue(torch.equal(traced(batch()), net(batch())))
         self.assertEqual(step(net)[1]["aten.gelu.default"], 4)
+
+    def test_an_exported_program_has_no_checkpoint(self):
+        """By default; a strict export has the checkpoint as an operator of its own, as without a policy."""
+        plain, expected = torch.export.export(model().eval(), (batch(),)), model().eval()(batch())
+        for saved in (lambda name, index: False, saves_products):
+            net = apply(model().eval(), self.written(policy_of(model().eval(), ["layers.0"], saved)))
+            program = torch.export.export(net, (batch(),))
+            self.assertEqual([str(node.target) for node in program.graph.nodes], [str(node.target) for node in plain.graph.nodes])
+            self.assertTrue(torch.equal(program.module()(batch()), expected))
+            self.assertTrue(torch.equal(torch.export.export(net, (batch(),), strict=True).module()(batch()), expected))
+            self.assertEqual(step(net)[1]["aten.gelu.default"], 4)
+
+    def test_what_takes_no_policy_says_so(self):
+        net = model().eval()
+        apply(net, self.written(policy_of(net, ["layers.0"])))
+        for trace, what in ((lambda: torch.jit.script(net.layers[0]), "torch.jit.script"),
+                            (lambda: make_fx(net)(batch()), "make_fx")):
+            with self.assertRaisesRegex(PolicyError, f"^module Net.layers.0 has a policy, and {what}.*: call "
+                                                     r"torch_headroom.remove\(model\) first, [^\n]*$"):
+                trace()
+        self.assertEqual(step(net)[1]["aten.gelu.default"], 4, "the policy stays")
+        remove(net)
+        make_fx(net)(batch())
+
+    def test_the_signature_is_that_of_the_module(self):
+        """transformers.Trainer passes the columns of a data set that a forward names."""
+        net = model()
+        plain = inspect.signature(net.layers[0].forward)
+        apply(net, self.written(policy_of(net, ["layers.0"])))
+        self.assertEqual(inspect.signature(net.layers[0].forward), plain)
+
+    def test_forwards_that_accelerate_wraps_and_unwraps(self):
+        """accelerate.utils.extract_model_from_parallel(keep_fp32_wrapper=False) binds the innermost `__wrapped__`."""
+        def wraps(net):
+            original = net.forward
+
+            @functools.wraps(getattr(original, "__func__", original))
+            def doubled(*args):
+                return 2 * getattr(original, "__func__", original)(*args)
+
+            net.forward = types.MethodType(doubled, net) if hasattr(original, "__func__") else doubled
+            return original
+
+        def unwraps(net, original):
+            forward = net.forward
+            while hasattr(forward, "__wrapped__"):
+                forward = forward.__wrapped__
+                if forward == original:
+                    break
+            net.forward = types.MethodType(forward, net)
+
+        plain, ran = step(model())
+        for applied_first in (True, False):
+            net = model()
+            document = policy_of(net, ["layers.0"])
+            document["modules"] = [{"fqn": "Net", "discard_ratio": 1, "ops": []}]
+            if applied_first:
+                apply(net, self.written(document))
+            original = wraps(net)
+            if not applied_first:
+                apply(net, self.written(document))
+            self.assertFalse(torch.equal(step(net)[0][0], plain[0]))
+            unwraps(net, original)
+            self.assertEqual(list(inspect.signature(net.forward).parameters), ["x"])
+            for other in net, copy.deepcopy(net):
+                gradients, again = step(other)
+                for expected, got in zip(plain, gradients):
+                    self.assertTrue(torch.equal(expected, got))
+                self.assertEqual(again["aten.gelu.default"], 2 * ran["aten.gelu.default"], "the policy stays")
+            self.assertTrue(torch.equal(step(pickle.loads(pickle.dumps(net)))[0][0], plain[0]))
+            remove(net)
+            self.assertEqual(step(net)[1], ran)
 
     def test_replicas_of_data_parallel(self):
         """A replica has no parameters, only tensors: what DataParallel makes of a model with a policy is refused."""

@@ -230,6 +230,12 @@ def in_transform():
     return torch._C._functorch.maybe_current_level() is not None or torch.autograd.forward_ad._current_level >= 0
 
 
+def in_make_fx():
+    """Returns whether make_fx() traces what runs now."""
+    module = sys.modules.get("torch.fx.experimental.proxy_tensor")
+    return module is not None and module.get_proxy_mode() is not None
+
+
 def saved_tensor_hooks():
     """Returns the functions that receive what autograd saves now, and give the tensors back; None: autograd keeps the
     tensors itself."""

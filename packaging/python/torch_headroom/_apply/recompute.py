@@ -11,6 +11,7 @@ import contextlib
 import copy
 import ctypes
 import functools
+import inspect
 import random
 import sys
 import threading
@@ -22,7 +23,8 @@ from torch.nn.utils import parametrize
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .._modules import is_compiled
-from .._torch import pack_hook
+from .._torch import in_make_fx, pack_hook
+from .policy import PolicyError
 
 
 class RandomState:
@@ -432,8 +434,25 @@ class Forward:
         self.replaced = replaced
         self._module = weakref.ref(module)
 
-    def __call__(self, *args, **kwargs):
+    __name__ = "forward"  # for pickles of a method that accelerate makes
+
+    @property
+    def __signature__(self):
         module = self._module()
+        is_method = _is_bound_to(module, self)
+        return inspect.signature(type(module).forward if is_method else self.region.forward_of(module, self.replaced))
+
+    @property
+    def __globals__(self):
+        raise _NotScripted(f"module {self.region.policy.fqn} has a policy, and torch.jit.script() takes only modules "
+                           f"without: {_REMOVE}")
+
+    def __call__(self, *args, **kwargs):
+        module, replaced = self._module(), self.replaced
+        if args and isinstance(args[0], torch.nn.Module) and _is_bound_to(args[0], self):
+            module, *args = args
+            if replaced is not None and inspect.unwrap(replaced) is type(module).forward:
+                replaced = None
         if not torch.compiler.is_compiling():
             called = _called_module(sys._getframe(1))
             if called is not None and called is not module and called.__dict__.get("forward") is self:
@@ -446,16 +465,36 @@ class Forward:
         if module is None:
             raise ReferenceError(f"module {self.region.policy.fqn} is gone, and only the forward is left: keep the module, "
                                  "too")
-        # The program may have wrapped this object. A trace (SummaryWriter.add_graph) has no backward.
-        if self.region.is_removed_from(module) or torch.jit.is_tracing():
-            return self.region.forward_of(module, self.replaced)(*args, **kwargs)
-        return self.region.run(module, args, kwargs, self.replaced)
+        # The program may have wrapped this object. A trace (SummaryWriter.add_graph) and an export have no backward.
+        if self.region.is_removed_from(module) or torch.jit.is_tracing() or _is_exporting():
+            return self.region.forward_of(module, replaced)(*args, **kwargs)
+        if not torch.compiler.is_compiling() and torch.is_grad_enabled() and in_make_fx():
+            raise PolicyError(f"module {self.region.policy.fqn} has a policy, and make_fx() traces no checkpoint: {_REMOVE}")
+        return self.region.run(module, args, kwargs, replaced)
 
     def __deepcopy__(self, memo):
         return Forward(self.region, copy.deepcopy(self._module(), memo), copy.deepcopy(self.replaced, memo))
 
     def __reduce__(self):
         return (getattr, (self._module(), "forward")) if self.replaced is None else (_itself, (self.replaced,))
+
+
+def _is_exporting():
+    """Returns whether torch.export runs this code. Dynamo takes is_exporting() for true in each graph."""
+    return torch.compiler.is_exporting() and not torch.compiler.is_dynamo_compiling()
+
+
+_REMOVE = "call torch_headroom.remove(model) first, and torch_headroom.apply() again to train"
+
+
+class _NotScripted(PolicyError, AttributeError):
+    """For code that asks a forward for the globals of a function: only torch.jit.script() needs an answer."""
+
+
+def _is_bound_to(module, forward):
+    """Returns whether accelerate has bound a Forward to the module, as a function of the module's class: accelerate does
+    so to take off the module's wrappers, and would with `__wrapped__` take off the policy."""
+    return getattr(module.__dict__.get("forward"), "__func__", None) is forward
 
 
 def _called_module(frame):
