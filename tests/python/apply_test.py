@@ -733,6 +733,13 @@ class Refusals(ApplyTest):
         with self.assertRaisesRegex(PolicyError, "nowhere.json: cannot be read"):
             apply(net, os.path.join(self.folder.name, "nowhere.json"))
 
+    def test_a_policy_that_is_no_path(self):
+        for policy, sentence in ((None, r"policy None: expected the path of a policy.json \(the policy of a plan is None"),
+                                 ({}, "policy {}: expected the path of a policy.json$")):
+            with self.assertRaisesRegex(PolicyError, f"^{sentence}"):
+                apply(model(), policy)
+        apply(model(), os.fsencode(self.written(policy_of(model(), ["layers.0"]))))
+
     def test_a_policy_is_a_regular_file(self):
         net = model()
         pipe, large = (os.path.join(self.folder.name, name) for name in ("pipe", "large"))

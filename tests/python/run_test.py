@@ -407,6 +407,7 @@ class Refused(Runs):
         for option, size in (("budget", "much"), ("budget", "8GB"), ("margin", "")):
             done = self.run_script("--gpu", _GPU, f"--{option}", size, script)
             self.assert_refused(done, 2, f"{option} `{size}` is not a size: expected bytes, or a number with KiB, MiB or GiB")
+            self.assertNotIn("recording", done.stderr)
         self.assert_refused(self.run_script("--gpu", _GPU, "--no-recompute", script), 2, "can only offload: expected")
         self.assert_refused(self.run_script("--gpu", _GPU, "--pin", "Net.0", script), 2, "--pin `Net.0`: expected FQN=save")
         self.assert_refused(self.run_script("--gpu", _GPU, "--pin", "Net.9=save", script), 2, "cannot pin `Net.9`: no module")
@@ -460,6 +461,7 @@ class AutoCheckpoint(Runs):
         cases = {
             "torch_headroom.auto_checkpoint(model, train, budget='1MiB', gpu='a100-80gb')": "no plan runs on 1.00 MiB",
             "torch_headroom.auto_checkpoint(model, lambda: None, gpu='a100-80gb')": "made no whole training step",
+            "torch_headroom.auto_checkpoint(model, train, '8GB', 'a100-80gb')": "budget `8GB` is not a size: expected bytes",
             "torch_headroom.auto_checkpoint(model, train, gpu='a100-80gb', pins={'Net.9': 'save'})": "cannot pin `Net.9`",
         }
         if not _HAS_GPU:

@@ -80,13 +80,13 @@ def main(arguments=None):
         options = parser().parse_args(arguments)
         _check(options)
         gpu = _choose_gpu(options)
+        budget = bytes_of(options.budget) if options.budget is not None else 0
+        margin = bytes_of(options.margin, "margin", 0) if options.margin is not None else 0
+        wishes = wishes_of(options.offload, options.host_memory, not options.no_recompute, options.pin)
         program = Program(options.script, options.arguments, options.module,
                           () if options.no_evaluation else ["--evaluation"], options.longest_batch)
         kept = recorded(program, gpu, _say)
-        wishes = wishes_of(options.offload, options.host_memory, not options.no_recompute, options.pin)
-        plan = plan_for_card(kept, gpu, bytes_of(options.budget) if options.budget is not None else 0, wishes,
-                             may_change_settings=True,
-                             margin=bytes_of(options.margin, "margin", 0) if options.margin is not None else 0)
+        plan = plan_for_card(kept, gpu, budget, wishes, may_change_settings=True, margin=margin)
     except HeadroomError as error:
         _say(error)
         return error.exit_code

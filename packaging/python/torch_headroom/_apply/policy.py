@@ -98,7 +98,10 @@ class Policy:
 def read_policy(path) -> Policy:
     """Reads a policy from a file. Raises PolicyError with one sentence that names the file, the place in the file, and
     the expected value."""
-    source = os.fspath(path)
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        none = " (the policy of a plan is None if the step fits without a plan)" if path is None else ""
+        raise PolicyError(f"policy {path!r}: expected the path of a policy.json{none}")
+    source = os.fsdecode(path)
     try:
         document = json.loads(_text_of(source))
     except OSError as error:

@@ -186,12 +186,13 @@ def auto_checkpoint(model, step, budget=None, gpu=None, offload=False, host_memo
     if loop is not None and not loop.fit_call:
         train_until_recorded(step, loop, "step()")
         return None
+    pinned = [f"{fqn}={what}" for fqn, what in (pins or {}).items()]
+    wishes = wishes_of(offload, host_memory, recompute, pinned)
+    budget = bytes_of(budget) if budget is not None else 0
+    margin = bytes_of(margin, "margin", 0) if margin is not None else 0
     program, gpu = this_program("auto_checkpoint()", longest_batch), gpu or _gpu()
     kept = recorded(program, gpu, lambda sentence: print(f"torch_headroom: {sentence}", file=sys.stderr, flush=True))
-    pinned = [f"{fqn}={what}" for fqn, what in (pins or {}).items()]
-    plan = plan_for_card(kept, gpu, bytes_of(budget) if budget is not None else 0,
-                         wishes_of(offload, host_memory, recompute, pinned), may_change_settings=False,
-                         margin=bytes_of(margin, "margin", 0) if margin is not None else 0)
+    plan = plan_for_card(kept, gpu, budget, wishes, may_change_settings=False, margin=margin)
     FirstTraining(plan.policy, plan.budget, plan.total).apply_now(model)
     return plan
 
