@@ -11,6 +11,7 @@
 #include <QFontMetrics>
 #include <QHelpEvent>
 #include <QLabel>
+#include <QPainter>
 #include <QSet>
 #include <QStandardItemModel>
 #include <QTest>
@@ -137,18 +138,66 @@ private Q_SLOTS:
         QVERIFY(contrast(theme.host, theme.hostSoft) >= 4.5);
     }
 
-    void linesAndDarkBandsCanBeSeen_data() { looks_data(); }
-    void linesAndDarkBandsCanBeSeen() // as WCAG 2 asks of graphics
+    void curvesAndBandsCanBeSeen_data() { looks_data(); }
+    void curvesAndBandsCanBeSeen() // as WCAG 2 asks of graphics
     {
         QFETCH(bool, dark);
         const auto theme = Theme::make(dark);
-        QVERIFY2(contrast(theme.quiet, theme.card) >= 3,
-                 qPrintable(QString::number(contrast(theme.quiet, theme.card))));
-        if (!dark)
-            return; // bands of the light theme may be pale: the bands beside tell them apart
+        const auto check = [&](const QColor& color, const QString& what) {
+            const double found = contrast(color, theme.card);
+            QVERIFY2(found >= 3, qPrintable(QStringLiteral("%1, %2: %3").arg(what, color.name()).arg(found)));
+        };
         for (std::size_t i = 0; i < categoryCount; ++i)
-            QVERIFY2(contrast(theme.categories[i], theme.card) >= 3,
-                     qPrintable(categoryTitle(static_cast<Category>(i))));
+            check(theme.categories[i], categoryTitle(static_cast<Category>(i)));
+        for (const QColor& band : theme.categories) // names on the bands, also of the one under the pointer
+            for (const QColor& ground : {band, band.lighter(112)})
+                QVERIFY2(contrast(inkOn(ground), ground) >= 4, qPrintable(ground.name()));
+        for (int percent = 0; percent <= 100; ++percent)
+            check(theme.rampColor(percent / 100.0), QStringLiteral("%1 % of the ramp").arg(percent));
+        check(theme.quiet, QStringLiteral("quiet"));
+        check(theme.hatch, QStringLiteral("hatch"));
+        QVERIFY2(contrast(theme.hatch, theme.hover) >= 3, "the recorded step in the overview");
+        check(theme.accent, QStringLiteral("accent"));
+        check(theme.host, QStringLiteral("host"));
+        check(theme.danger, QStringLiteral("danger"));
+    }
+
+    /// Colours of one plot: cards of what fits, kinds of collectives.
+    void coloursOfTheRampCanBeToldApart_data() { looks_data(); }
+    void coloursOfTheRampCanBeToldApart()
+    {
+        QFETCH(bool, dark);
+        const auto theme = Theme::make(dark);
+        for (const auto& eye : eyes) {
+            for (std::size_t i = 0; i < theme.ramp.size(); ++i) {
+                for (std::size_t j = i + 1; j < theme.ramp.size(); ++j) {
+                    const double apart = distance(theme.ramp[i], theme.ramp[j], eye);
+                    QVERIFY2(apart >= 9,
+                             qPrintable(QStringLiteral("%1: %2 and %3 are %4 apart")
+                                            .arg(QLatin1String(eye.name))
+                                            .arg(i)
+                                            .arg(j)
+                                            .arg(apart)));
+                }
+            }
+        }
+    }
+
+    void paleBarsHaveAnEdge_data() { looks_data(); }
+    void paleBarsHaveAnEdge()
+    {
+        QFETCH(bool, dark);
+        const auto& theme = Theme::make(dark);
+        QImage picture(30, 10, QImage::Format_RGB32);
+        picture.fill(theme.card);
+        QPainter painter(&picture);
+        theme.paintPale(painter, {2, 2, 20, 6}, Category::activation);
+        theme.paintPale(painter, {25, 2, 1, 6}, Category::activation);
+        painter.end();
+        const QColor edge = theme.color(Category::activation);
+        for (const QPoint at : {QPoint(2, 2), QPoint(21, 7), QPoint(2, 5), QPoint(25, 4)})
+            QCOMPARE(picture.pixelColor(at), edge);
+        QVERIFY(contrast(picture.pixelColor(10, 5), edge) >= 1.5); // told apart from a bar of kept bytes
     }
 
     void checkBoxesCanBeSeen_data() { looks_data(); }

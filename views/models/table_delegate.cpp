@@ -258,14 +258,14 @@ void ModuleDelegate::paintKept(QPainter& painter, const Cell& cell) const
     const QRect box(QPoint(0, 0), cell.size);
     const auto scale = std::max({cell.scale, cell.recorded, cell.kept, qint64(1)});
     const int longest = std::clamp(box.width() - gap - numberWidth - cellMargin, 0, longestBar);
-    const auto bar = [&](qint64 bytes, const QColor& color) {
+    const auto bar = [&](qint64 bytes) {
         const double length = longest * static_cast<double>(bytes) / static_cast<double>(scale);
-        if (bytes > 0)
-            painter.fillRect(QRectF(gap, box.center().y() - barHeight / 2.0 + 1, std::max(length, 1.0), barHeight),
-                             color);
+        return QRectF(gap, box.center().y() - barHeight / 2.0 + 1, std::max(length, 1.0), barHeight);
     };
-    bar(cell.recorded, theme_->pale(Category::activation));
-    bar(cell.kept, theme_->color(Category::activation));
+    if (cell.recorded > 0)
+        theme_->paintPale(painter, bar(cell.recorded), Category::activation);
+    if (cell.kept > 0)
+        painter.fillRect(bar(cell.kept), theme_->color(Category::activation));
     painter.setFont(theme_->number);
     painter.setPen(cell.kept > 0 ? theme_->text : theme_->secondText);
     paintLine(painter, box.adjusted(0, 0, -cellMargin, 0), Qt::AlignRight | Qt::AlignVCenter, cell.text);

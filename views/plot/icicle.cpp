@@ -37,12 +37,6 @@ std::uint32_t levelsBelow(const LiveTree& tree, std::uint32_t top)
     return deepest;
 }
 
-/// Whether dark text is easier to read on the colour than light text.
-bool isLight(const QColor& colour)
-{
-    return 0.299 * colour.redF() + 0.587 * colour.greenF() + 0.114 * colour.blueF() > 0.55;
-}
-
 } // namespace
 
 std::vector<IcicleBox> icicleBoxes(const LiveTree& tree, std::uint32_t top, const QRectF& area)
@@ -95,7 +89,7 @@ void paintIcicle(QPainter& painter, const LiveTree& tree, const std::vector<Icic
         const double bytesWidth = lineWidth(theme.caption, bytes) + 2 * textMargin;
         const bool hasBytes = room > 3 * bytesWidth;
         const QRectF text = inner.adjusted(textMargin, 0, -textMargin, 0);
-        painter.setPen(isMixed ? theme.text : isLight(colour) ? QColor(0x11, 0x18, 0x27) : QColor(Qt::white));
+        painter.setPen(isMixed ? theme.text : inkOn(colour));
         paintLine(
             painter, text, Qt::AlignLeft | Qt::AlignVCenter,
             QFontMetricsF(theme.caption)

@@ -374,10 +374,8 @@ void OverviewStrip::paintEvent(QPaintEvent*)
     const QRectF strip(left_, 0.5, right_ - left_, height() - 1);
     painter.fillRect(strip, theme.hover);
     if (prepared_ && prepared_->overview) {
-        paintSilhouette(painter, prepared_->overview->outline, theme.line);
-        auto ink = theme.secondText;
-        ink.setAlphaF(0.55f);
-        paintSilhouette(painter, prepared_->overview->main.totals, ink);
+        paintSilhouette(painter, prepared_->overview->outline, theme.hatch);
+        paintSilhouette(painter, prepared_->overview->main.totals, theme.secondText);
     }
     if (!(all_.length() > 0))
         return;

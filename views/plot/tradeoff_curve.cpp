@@ -352,7 +352,7 @@ void paintChoices(QPainter& painter, const TradeOffPicture& picture, double msPe
         painter.drawLine(plane.at({0, piece.keptBegin, piece.msBegin}), plane.at({0, piece.keptEnd, piece.msEnd}));
     }
     auto pale = theme.accent;
-    pale.setAlphaF(0.4f);
+    pale.setAlphaF(0.65f); // a contrast of at least 3 to the card
     for (const auto& choice : picture.choices)
         paintDot(painter, plane.at(choice.point), 3.5, pale, {}, 0);
     painter.setBrush(Qt::NoBrush);

@@ -4,10 +4,12 @@
 
 #include <QApplication>
 #include <QFontDatabase>
+#include <QPainter>
 #include <QStyleFactory>
 #include <QWidget>
 
 #include <algorithm>
+#include <cmath>
 
 // Resources of a static library must be pulled in by name, outside of any namespace.
 static void initialiseResources()
@@ -75,22 +77,22 @@ Theme Theme::light()
     theme.selected = QColor(0xE9EDF2);
     theme.ghost = QColor(0xDDE1E6);
     theme.quiet = QColor(0x878F9B);
-    theme.hatch = QColor(0xAEB5BF);
+    theme.hatch = QColor(0x828A95);
     setCategories(theme,
                   {{Category::parameter, 0x33589B},
-                   {Category::buffer, 0x8C94A0},
-                   {Category::optimizer, 0x6FB4E3},
-                   {Category::input, 0xB9C6A5},
-                   {Category::other, 0x7A5A3C},
-                   {Category::gradient, 0x1E8A6E},
-                   {Category::activation, 0xEE8434},
-                   {Category::temporary, 0xF3D06B},
-                   {Category::nonPyTorch, 0x2F3640},
+                   {Category::buffer, 0x8C939F},
+                   {Category::optimizer, 0x529AC8},
+                   {Category::input, 0x435039},
+                   {Category::other, 0x81613A},
+                   {Category::gradient, 0x038165},
+                   {Category::activation, 0xBB5A01},
+                   {Category::temporary, 0xAE903F},
+                   {Category::nonPyTorch, 0x222A34},
                    {Category::unshardedParameter, 0x6A10F6},
                    {Category::unshardedGradient, 0x7410BA},
                    {Category::communication, 0xBA60F6}});
     theme.ramp
-        = {QColor(0x1F3A5F), QColor(0x1B6E86), QColor(0x2E9C7B), QColor(0x8DBB5A), QColor(0xE9CE62), QColor(0xEE8434)};
+        = {QColor(0x041F3D), QColor(0x004D62), QColor(0x026D50), QColor(0x446F2C), QColor(0x806800), QColor(0xDF7422)};
     setFonts(theme);
     return theme;
 }
@@ -114,7 +116,7 @@ Theme Theme::dark()
     theme.selected = QColor(0x262C36);
     theme.ghost = QColor(0x323944);
     theme.quiet = QColor(0x6B7583);
-    theme.hatch = QColor(0x525C69);
+    theme.hatch = QColor(0x66707D);
     setCategories(theme,
                   {{Category::parameter, 0x5B84CF},
                    {Category::buffer, 0x78818E},
@@ -129,7 +131,7 @@ Theme Theme::dark()
                    {Category::unshardedGradient, 0x8E2EF6},
                    {Category::communication, 0xC02EA6}});
     theme.ramp
-        = {QColor(0x3F6299), QColor(0x2C8CA6), QColor(0x45B08F), QColor(0x9BC56C), QColor(0xEBD57A), QColor(0xF0934A)};
+        = {QColor(0x456AA5), QColor(0x2C8CA6), QColor(0x45B08F), QColor(0x9BC56C), QColor(0xEBD57A), QColor(0xF0934A)};
     setFonts(theme);
     return theme;
 }
@@ -146,9 +148,12 @@ const Theme& Theme::of(const QWidget& widget)
     return make(widget.palette().color(QPalette::Window).lightness() < 128);
 }
 
-QColor Theme::pale(Category category) const
+void Theme::paintPale(QPainter& painter, const QRectF& bar, Category category) const
 {
-    return mixed(card, color(category), isDark ? 0.32 : 0.34);
+    painter.fillRect(bar, color(category));
+    const QRectF inside = bar.adjusted(1, 1, -1, -1);
+    if (inside.isValid())
+        painter.fillRect(inside, mixed(card, color(category), isDark ? 0.32 : 0.34));
 }
 
 QColor Theme::rampColor(double share) const
@@ -269,6 +274,14 @@ QScrollBar::add-line, QScrollBar::sub-line, QScrollBar::add-page, QScrollBar::su
         .arg(card.name(), line.name(), text.name(), secondText.name(), hover.name(), selected.name(),
              mixed(secondText, card, 0.45).name(), mixed(line, secondText, 0.25).name(), danger.name(),
              dangerSoft.name());
+}
+
+QColor inkOn(const QColor& ground)
+{
+    const auto linear = [](double channel) { return std::pow(channel, 2.2); };
+    const double luminance
+        = 0.2126 * linear(ground.redF()) + 0.7152 * linear(ground.greenF()) + 0.0722 * linear(ground.blueF());
+    return luminance > 0.2 ? QColor(0x111827) : QColor(Qt::white); // at 0.2 both have the same contrast
 }
 
 void loadFonts()

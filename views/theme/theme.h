@@ -12,15 +12,18 @@
 #include <array>
 
 class QApplication;
+class QPainter;
+class QRectF;
 class QWidget;
 
 namespace headroom {
 
 /// Colours and fonts of the light or the dark theme. Widgets use no other colours.
 ///
-/// The accent only means "the plan changed this", beside `host` "the plan recomputes this"; danger only means "does not
-/// fit". No category has the hue of accent or danger. A
-/// widget calls Theme::of(*this) in its paint code and repaints on QEvent::PaletteChange.
+/// What carries meaning has a contrast of at least 3 to the card, as WCAG 2 asks of graphics: accent, host, danger,
+/// `quiet`, `hatch`, categories, ramp. The accent only means "the plan changed this", beside `host` "the plan
+/// recomputes this"; danger only means "does not fit". No category has the hue of accent or danger. A widget calls
+/// Theme::of(*this) in its paint code and repaints on QEvent::PaletteChange.
 struct Theme
 {
     bool isDark = false;
@@ -40,11 +43,12 @@ struct Theme
     QColor selected; ///< background of the selected row
     QColor ghost; ///< what is not selected, as a ground
     QColor quiet; ///< curves behind the selected one: of other modules, and of the estimate
-    QColor hatch; ///< strokes of "saved by the plan" and of the budgets that do not fit
+    QColor hatch; ///< strokes of "saved by the plan" and of the budgets that do not fit; the recorded overview
 
     std::array<QColor, categoryCount> categories; ///< by value of Category
     const QColor& color(Category category) const { return categories[static_cast<std::size_t>(category)]; }
-    QColor pale(Category category) const; ///< for bars of recorded bytes, behind those of kept bytes
+    /// A bar of recorded bytes, behind that of kept bytes: pale, with an edge of the whole colour.
+    void paintPale(QPainter& painter, const QRectF& bar, Category category) const;
 
     std::array<QColor, 6> ramp; ///< colours of groups of modules, in order: from dark to light and from cold to warm
     QColor rampColor(double share) const; ///< `share`, 0 to 1, is the position on the ramp
@@ -69,6 +73,9 @@ struct Theme
     QPalette palette() const;
     QString styleSheet() const;
 };
+
+/// Near black or white: what has more contrast to `ground`.
+QColor inkOn(const QColor& ground);
 
 /// Registers the fonts of the resources with Qt; needs a QGuiApplication. A second call does nothing.
 void loadFonts();

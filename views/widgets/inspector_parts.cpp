@@ -165,7 +165,10 @@ void PeakTable::paintBar(QPainter& painter, double top, const CategoryBytes& byt
             continue;
         const QRectF part(left, top, length > 2 ? length - 1 : length,
                           peakBarHeight); // 1 px of card parts two categories
-        painter.fillRect(part, pale ? theme.pale(category) : theme.color(category));
+        if (pale)
+            theme.paintPale(painter, part, category);
+        else
+            painter.fillRect(part, theme.color(category));
         left += length;
     }
 }
