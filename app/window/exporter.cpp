@@ -8,9 +8,11 @@
 #include "app/window/session.h"
 #include "app/window/settings.h"
 #include "app/window/step_text.h"
+#include "core/base/atomic_write.h"
 #include "core/policy/policy.h"
 #include "views/export/export.h"
 #include "views/plot/call_later.h"
+#include "views/plot/number_text.h"
 #include "views/report/report.h"
 #include "views/theme/theme.h"
 #include "views/widgets/message_bar.h"
@@ -20,6 +22,8 @@
 #include <QFileDialog>
 #include <QFileInfo>
 #include <QGuiApplication>
+#include <QMessageBox>
+#include <QPushButton>
 #include <QWidget>
 
 #include <filesystem>
@@ -102,6 +106,42 @@ void Exporter::askFit(const FitExport& fit)
         writeFitTo(path, fit);
 }
 
+bool Exporter::mayExceedBudget(const Policy& policy)
+{
+    if (policy.predicted.peak <= session_.budget())
+        return true;
+    QMessageBox box(QMessageBox::Warning, tr("Export policy"),
+                    tr("The policy of this plan has a peak of %1, which exceeds the budget of %2.")
+                        .arg(bytesText(policy.predicted.peak, 2), bytesText(session_.budget(), 2)),
+                    QMessageBox::NoButton, window_);
+    const QPushButton* exportIt = box.addButton(tr("Export policy"), QMessageBox::AcceptRole);
+    box.setDefaultButton(box.addButton(QMessageBox::Cancel));
+    box.exec();
+    return box.clickedButton() == exportIt;
+}
+
+bool Exporter::mayReplace(const QString& path)
+{
+    for (const QString& shown : {session_.step()->path, session_.comparedFile()}) {
+        if (!isSameFile(nativePath(path), nativePath(shown)))
+            continue;
+        messages_.showError(
+            tr("%1 is shown in the window and was not replaced: choose another name.").arg(QFileInfo(path).fileName()));
+        return false;
+    }
+    return true;
+}
+
+bool Exporter::write(const QString& path, const std::function<Status(const std::filesystem::path&)>& writeFile)
+{
+    return mayReplace(path) && report(writeFile(nativePath(path)), path);
+}
+
+ExportOptions Exporter::options() const
+{
+    return {.dark = Theme::of(*window_).isDark};
+}
+
 bool Exporter::writePolicyTo(const QString& path)
 {
     if (const QString why = whyNoExport(session_); !why.isEmpty()) {
@@ -117,7 +157,9 @@ bool Exporter::writePolicyTo(const QString& path)
         messages_.showError(noOpsPolicy(session_));
         return false;
     }
-    if (!report(writePolicy(*policy, nativePath(path)), path))
+    if (!mayExceedBudget(*policy))
+        return false;
+    if (!write(path, [&](const auto& file) { return writePolicy(*policy, file); }))
         return false;
     session_.markExported();
     const QString line = QStringLiteral("torch_headroom.apply(model, \"%1\")").arg(QFileInfo(path).fileName());
@@ -142,7 +184,7 @@ bool Exporter::writeTimelineTo(const QString& path)
         data.planned = session_.answer()->timeline;
     data.budget = session_.budget();
     data.byModule = stackByModule_;
-    return report(exportTimeline(data, nativePath(path), {.dark = Theme::of(*window_).isDark}), path);
+    return write(path, [&](const auto& file) { return exportTimeline(data, file, options()); });
 }
 
 bool Exporter::writeTradeOffTo(const QString& path)
@@ -156,7 +198,7 @@ bool Exporter::writeTradeOffTo(const QString& path)
     if (session_.feasible() && session_.mode() == PlanMode::modules)
         data.planned = plannedPoints(session_);
     data.msPerGiB = session_.msPerGiB();
-    return report(exportTradeOff(data, nativePath(path), {.dark = Theme::of(*window_).isDark}), path);
+    return write(path, [&](const auto& file) { return exportTradeOff(data, file, options()); });
 }
 
 bool Exporter::frontierIsFinal()
@@ -176,12 +218,12 @@ bool Exporter::writeFrontierTo(const QString& path)
     if (session_.answer())
         data.stepMs = session_.answer()->plan.stepMs;
     data.budget = session_.budget();
-    return report(exportFrontier(data, nativePath(path), {.dark = Theme::of(*window_).isDark}), path);
+    return write(path, [&](const auto& file) { return exportFrontier(data, file, options()); });
 }
 
 bool Exporter::writeFitTo(const QString& path, const FitExport& fit)
 {
-    return report(exportFit(fit, nativePath(path), {.dark = Theme::of(*window_).isDark}), path);
+    return write(path, [&](const auto& file) { return exportFit(fit, file, options()); });
 }
 
 namespace {
@@ -215,6 +257,10 @@ ReportRequest reportRequest(const Session& session)
 void Exporter::writeReportTo(const QString& path)
 {
     cancelReport();
+    if (!mayReplace(path)) {
+        Q_EMIT reportEnded(false);
+        return;
+    }
     const ReportRequest request = reportRequest(session_);
     if (request.whyNoPlan.empty() && !session_.answerIsCurrent()) {
         messages_.showError(tr("The plan is still being solved; export the report when the plan is done."));

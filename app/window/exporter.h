@@ -8,17 +8,22 @@
 #include <QObject>
 #include <QString>
 
+#include <filesystem>
+#include <functional>
+
 class QWidget;
 
 namespace headroom {
 
+struct ExportOptions;
 struct FitExport;
 class MessageBar;
+struct Policy;
 class Session;
 class Settings;
 
 /// Writes the policy, pictures or tables of the plots, and the report, to files. Opens file dialogs and reports the
-/// outcome in the message bar.
+/// outcome in the message bar. A file that the window shows is never replaced.
 class Exporter : public QObject
 {
     Q_OBJECT
@@ -52,6 +57,11 @@ private:
     QString ask(const QString& title, const QString& fileName, const QString& filter);
     bool frontierIsFinal(); ///< else says so
     QString askPicture(const QString& title, const QString& what); ///< empty: none
+    /// Whether a policy that takes more memory than the budget is exported all the same: asks the user.
+    bool mayExceedBudget(const Policy& policy);
+    bool mayReplace(const QString& path); ///< false: the window shows that file; says so
+    bool write(const QString& path, const std::function<Status(const std::filesystem::path&)>& writeFile);
+    ExportOptions options() const; ///< in the window's theme
     bool report(const Status& written, const QString& path);
     void endReport(const Status& written, const QString& path, bool withFrontier);
 

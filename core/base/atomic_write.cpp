@@ -146,10 +146,15 @@ Status AtomicFile::commit(Durability durability)
     return {};
 }
 
-Status checkReplaced(const std::string& output, const std::string& input)
+bool isSameFile(const std::filesystem::path& a, const std::filesystem::path& b) noexcept
 {
     std::error_code ignored; // no file of that name
-    if (!std::filesystem::equivalent(input, output, ignored))
+    return std::filesystem::equivalent(a, b, ignored);
+}
+
+Status checkReplaced(const std::string& output, const std::string& input)
+{
+    if (!isSameFile(input, output))
         return {};
     return badInput("-o " + output + " would replace `" + input + "`, which the command reads: expected another name");
 }

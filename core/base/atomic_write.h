@@ -47,6 +47,9 @@ private:
     int file_ = -1;
 };
 
+/// Whether both paths lead to the same file, also by links.
+bool isSameFile(const std::filesystem::path& a, const std::filesystem::path& b) noexcept;
+
 /// Error (badInput): `output`, of the option -o, is the same file as an input of the command.
 Status checkReplaced(const std::string& output, const std::string& input);
 

@@ -14,6 +14,7 @@
 #include "tests/views/window_fixture.h"
 #include "views/models/module_tree_model.h"
 #include "views/models/ops_model.h"
+#include "views/plot/number_text.h"
 #include "views/plot/timeline_view.h"
 #include "views/widgets/budget_bar.h"
 #include "views/widgets/inspector.h"
@@ -23,17 +24,20 @@
 #include "views/widgets/ops_panel.h"
 
 #include <QAbstractItemModelTester>
+#include <QApplication>
 #include <QClipboard>
 #include <QComboBox>
 #include <QFile>
 #include <QGuiApplication>
 #include <QHeaderView>
 #include <QLabel>
+#include <QMessageBox>
 #include <QPushButton>
 #include <QRadioButton>
 #include <QScrollBar>
 #include <QSignalSpy>
 #include <QTest>
+#include <QTimer>
 #include <QToolButton>
 #include <QTreeView>
 
@@ -185,6 +189,52 @@ private Q_SLOTS:
         QVERIFY(regions);
         QCOMPARE(predict(session().step()->trace(), *regions).value().peak, policy->predicted.peak);
         QVERIFY(!session().dirty());
+    }
+
+    void aPolicyThatExceedsTheBudgetIsAskedFor()
+    {
+        window().openFile(QStringLiteral(HEADROOM_TEST_DATA "/steps/gpt2_12L_h100.hrs"), 12'400 * MiB);
+        QTRY_VERIFY(session().isOpen() && session().answerIsCurrent());
+        window().actions().planOps->trigger();
+        QTRY_VERIFY(session().opsFrontier() && session().opsFrontier()->complete && session().answerIsCurrent());
+        const std::vector<OpsPlan> plans = session().opsFrontier()->plans;
+        const auto exceeds
+            = [&] { return session().policyOfOps() && session().policyOfOps()->predicted.peak > session().budget(); };
+        for (std::size_t i = 0; i < plans.size() && !exceeds(); i += plans.size() / 16 + 1) {
+            session().commitBudget(plans[i].peak);
+            QTRY_VERIFY(session().answerIsCurrent() && session().feasible());
+            QTRY_VERIFY(session().opsPolicy() && session().opsPolicy()->of == session().answer()->ops);
+        }
+        QVERIFY2(exceeds(), "a policy keeps more than the plan");
+        const QString path = inFolder(QStringLiteral("exceeds.json"));
+        const QString asked
+            = QStringLiteral("The policy of this plan has a peak of %1, which exceeds the budget of %2.")
+                  .arg(bytesText(session().policyOfOps()->predicted.peak, 2), bytesText(session().budget(), 2));
+        int questions = 0;
+        const auto answerWith = [&](bool exportIt) {
+            QTimer::singleShot(0, &window(), [&, exportIt] {
+                auto* box = qobject_cast<QMessageBox*>(QApplication::activeModalWidget());
+                QVERIFY(box);
+                ++questions;
+                QCOMPARE(box->text(), asked);
+                QCOMPARE(box->defaultButton(), box->button(QMessageBox::Cancel));
+                for (QAbstractButton* button : box->buttons())
+                    if ((box->buttonRole(button) == QMessageBox::AcceptRole) == exportIt)
+                        button->click();
+            });
+        };
+        answerWith(false);
+        QVERIFY(!window().exporter().writePolicyTo(path));
+        QVERIFY(!QFile::exists(path));
+        answerWith(true);
+        QVERIFY(window().exporter().writePolicyTo(path));
+        QVERIFY(QFile::exists(path));
+        QCOMPARE(questions, 2);
+
+        session().commitBudget(plans.back().peak); // keeps all
+        QTRY_VERIFY(session().answerIsCurrent() && session().policyOfOps());
+        QVERIFY(window().exporter().writePolicyTo(path)); // asks nothing
+        QCOMPARE(questions, 2);
     }
 
     void saveListsSayHowTheirRecomputationDiffers()
