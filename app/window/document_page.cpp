@@ -84,13 +84,12 @@ DocumentPage::DocumentPage(Session& session, Jobs& jobs, Actions& actions, QWidg
     , lower_(new LowerPages(session, jobs, actions, *timeline_, tradeOff_, this))
     , inspector_(new Inspector)
     , budgetBar_(new BudgetBar)
-    , exportTip_(actions.exportPolicy->toolTip())
-    , offloadTip_(actions.pinOffload->toolTip())
 {
     layOut();
     wireSession();
     wireViews();
     wireActions();
+    actions_.setDocumentOpen(false);
 }
 
 void DocumentPage::layOut()
@@ -264,6 +263,7 @@ void DocumentPage::showStep()
 {
     const OpenStepPtr& step = session_.step();
     const StepTracePtr trace = step ? step->engine->trace() : nullptr;
+    actions_.setDocumentOpen(step != nullptr);
     moduleModel_->setStep(trace, step ? step->recorded() : std::vector<ModuleEffect>());
     timeline_->setStep(trace, step ? step->engine->recorded() : nullptr);
     timeline_->setFailures(trace ? failureMarks(*trace) : std::vector<TimelineFailure>());
@@ -277,6 +277,11 @@ void DocumentPage::showStep()
         return;
     }
     header_->setStep(step);
+    const QString noPlan = whyNoPlan(session_);
+    for (QAction* action : {actions_.planModules, actions_.planOps, actions_.exportFrontier})
+        setPossible(*action, noPlan);
+    setPossible(*actions_.exportTradeOff, step->engine->moduleInfo()->stats.empty() ? noPlan : QString());
+    inspector_->setShardable(noPlan);
     actions_.calibratedTimes->setEnabled(!step->times.gpu.empty());
     actions_.calibratedTimes->setChecked(step->times.calibrated);
     inspector_->setWorldSize(session_.worldSize());
@@ -312,7 +317,7 @@ void DocumentPage::showBudgetRange()
     const Bytes least = session_.leastBudget();
     const Bytes axisMax = peak + peak / 20;
     const Bytes axisMin = least > 0 ? std::max<Bytes>(0, least - (peak - least) / 4) : peak / 5;
-    budgetBar_->setPossible(whyNoPlan(session_).isEmpty());
+    budgetBar_->setPossible(whyNoPlan(session_));
     budgetBar_->setRange(least, peak, axisMin, axisMax);
     timeline_->setBudgetRange(axisMin, axisMax);
 }
@@ -442,11 +447,12 @@ void DocumentPage::showInspector()
     if (!session_.isOpen())
         return;
     const ModuleId module = session_.selected();
-    bool pinnable = false;
+    const QString noPlan = whyNoPlan(session_);
+    QString whyNotPinned = noPlan.isEmpty() ? tr("Select a module to pin.") : noPlan;
     QString whyNotMoved = whyNoOffload(session_);
     if (module.valid()) {
         const ModuleFacts facts = moduleFacts(session_);
-        pinnable = facts.treatable && facts.whyNot.isEmpty();
+        whyNotPinned = facts.treatable ? facts.whyNot : tr("Modules are pinned in plans by module.");
         inspector_->setModule(facts);
         if (whyNotMoved.isEmpty())
             whyNotMoved = facts.whyNoOffload;
@@ -459,19 +465,15 @@ void DocumentPage::showInspector()
         inspector_->setNoModule(stepName(session_.step()->trace()), planSummary(session_));
     }
     for (QAction* action : {actions_.pinFree, actions_.pinKeep, actions_.pinRecompute})
-        action->setEnabled(pinnable);
-    actions_.pinOffload->setEnabled(pinnable && whyNotMoved.isEmpty());
-    actions_.pinOffload->setToolTip(whyNotMoved.isEmpty() ? offloadTip_ : whyNotMoved);
+        setPossible(*action, whyNotPinned);
+    setPossible(*actions_.pinOffload, whyNotPinned.isEmpty() ? whyNotMoved : whyNotPinned);
     const bool ops = session_.mode() == PlanMode::ops;
     actions_.clearPins->setEnabled(session_.hasPins() && !ops);
     actions_.copyFraction->setEnabled(!compileLines(session_).isEmpty());
     if (ops)
         inspector_->opsPanel()->setFacts(opsFacts(session_));
     inspector_->setInfeasible(infeasibleFacts(session_));
-    const QString noPlan = whyNoPlan(session_);
-    const QString noExport = whyNoExport(session_);
-    actions_.exportPolicy->setEnabled(noExport.isEmpty());
-    actions_.exportPolicy->setToolTip(noExport.isEmpty() ? exportTip_ : noExport);
+    setPossible(*actions_.exportPolicy, whyNoExport(session_));
     // The line is red if no plan fits, and then says nothing about the cost curve and the clock.
     QStringList lines{solverLine(session_)};
     if (session_.feasible() && noPlan.isEmpty())

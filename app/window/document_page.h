@@ -88,8 +88,6 @@ private:
     LowerPages* lower_;
     Inspector* inspector_;
     BudgetBar* budgetBar_;
-    const QString exportTip_; ///< tool tip of the action while there is a plan to export
-    const QString offloadTip_; ///< tool tip of the pin while the module can be offloaded
     QSplitter* sides_;
     QSplitter* centre_;
     bool selectionIsOurs_ = false; ///< the window selected the module, not the user

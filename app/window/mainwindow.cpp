@@ -349,7 +349,6 @@ void MainWindow::compareWith(const QString& path)
 void MainWindow::showPage()
 {
     pages_->setCurrentWidget(session_.isOpen() ? static_cast<QWidget*>(page_) : start_);
-    actions_->setDocumentOpen(session_.isOpen());
     showTitle();
 }
 

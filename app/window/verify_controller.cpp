@@ -9,6 +9,7 @@
 #include "core/joint/ops_request.h"
 #include "core/policy/policy.h"
 #include "views/plot/number_text.h"
+#include "views/theme/styles.h"
 #include "views/widgets/inspector_parts.h"
 
 #include <QAction>
@@ -121,8 +122,8 @@ QString VerifyController::whyNot() const
 void VerifyController::showOffer()
 {
     const QString reason = whyNot();
-    action_.setEnabled(reason.isEmpty());
-    row_.setOffer(reason.isEmpty(), reason.isEmpty() ? action_.toolTip() : reason);
+    setPossible(action_, reason);
+    row_.setOffer(reason.isEmpty(), action_.toolTip());
 }
 
 void VerifyController::verify()

@@ -14,15 +14,18 @@
 #include "views/theme/theme.h"
 #include "views/widgets/allocator_panel.h"
 #include "views/widgets/budget_bar.h"
+#include "views/widgets/inspector.h"
 
 #include <QAction>
 #include <QApplication>
 #include <QBuffer>
 #include <QLabel>
 #include <QLineEdit>
+#include <QSpinBox>
 #include <QSvgGenerator>
 #include <QTemporaryDir>
 #include <QTest>
+#include <QToolButton>
 
 #include <algorithm>
 #include <cmath>
@@ -69,6 +72,35 @@ private Q_SLOTS:
         QCOMPARE(session.budget(), session.recordedPeak());
         QVERIFY2(session.feasible(), "it opens as it is, without a plan");
         QVERIFY(window_->session().step()->trace().modules.size() > 20);
+    }
+
+    void whatASnapshotCannotDoIsDisabledWithTheReason()
+    {
+        open(QStringLiteral("protocol4.pickle"));
+        const Actions& actions = window_->actions();
+        const auto says = [](const auto& part) {
+            return !part.isEnabled() && part.toolTip().contains(QStringLiteral("does not tell what autograd saves"));
+        };
+        for (const QAction* action :
+             {actions.planModules, actions.planOps, actions.exportPolicy, actions.exportFrontier,
+              actions.exportTradeOff, actions.pinKeep, actions.pinRecompute, actions.pinOffload, actions.verifyPlan})
+            QVERIFY2(says(*action), qPrintable(action->text() + u' ' + action->toolTip()));
+        for (const char* name : {"planModules", "planOps"})
+            QVERIFY(says(*window_->page().budgetBar()->findChild<QToolButton*>(QLatin1String(name))));
+        const auto* gpus = window_->page().inspector()->findChild<QSpinBox*>(QStringLiteral("worldSize"));
+        QVERIFY(gpus->isVisible() && says(*gpus));
+        for (const auto* button : gpus->parentWidget()->findChildren<QToolButton*>())
+            QVERIFY(says(*button));
+        for (const QAction* action : {actions.exportTimeline, actions.exportReport, actions.stackByModule,
+                                      actions.showReserved, actions.showLiveBlocks, actions.compare})
+            QVERIFY2(action->isEnabled(), qPrintable(action->text()));
+
+        window_->openFile(QStringLiteral(HEADROOM_SOURCE_DIR "/resources/samples/transformer.hrs"));
+        QTRY_VERIFY(window_->session().isOpen() && window_->session().answerIsCurrent()
+                    && window_->session().step()->path.endsWith(QStringLiteral("transformer.hrs")));
+        QVERIFY(actions.planOps->isEnabled() && actions.exportFrontier->isEnabled() && gpus->isEnabled());
+        QVERIFY(actions.planOps->toolTip().startsWith(QStringLiteral("Meet the budget with single ops")));
+        QVERIFY(gpus->toolTip().startsWith(QStringLiteral("FSDP divides")));
     }
 
     void lessThanItsPeakIsRefusedWithTheReason()

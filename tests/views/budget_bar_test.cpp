@@ -14,6 +14,7 @@
 #include <QSet>
 #include <QSignalSpy>
 #include <QTest>
+#include <QToolButton>
 #include <QToolTip>
 
 #include <algorithm>
@@ -320,12 +321,17 @@ private Q_SLOTS:
         PlanAnswer answer;
         Plan& plan = answer.plan;
         plan.status = PlanStatus::optimal;
-        bar_->setPossible(false);
+        bar_->setPossible(QStringLiteral("A memory snapshot has no plan."));
         bar_->setResult(nullptr, false);
         QCOMPARE(figure(0), QStringLiteral("None possible"));
+        const auto* byOp = bar_->findChild<QToolButton*>(QStringLiteral("planOps"));
+        const QString tip = byOp->toolTip();
+        QVERIFY(!byOp->isEnabled());
+        QCOMPARE(tip, QStringLiteral("A memory snapshot has no plan."));
         for (int i = 1; i < 5; ++i)
             QVERIFY(!bar_->findChildren<ResultFigure*>().at(i)->isVisible());
-        bar_->setPossible(true);
+        bar_->setPossible({});
+        QVERIFY(byOp->isEnabled() && byOp->toolTip() != tip);
         bar_->setResult(&answer, false);
         QVERIFY(figure(0) != QStringLiteral("None possible"));
     }

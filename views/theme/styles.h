@@ -5,6 +5,7 @@
 #include <QMargins>
 #include <QObject>
 #include <QString>
+#include <QVariant>
 #include <QWheelEvent>
 #include <QWidget>
 
@@ -56,6 +57,17 @@ void setStyleProperty(QWidget& widget, const char* property, const QVariant& val
 
 /// Shows a text in the colour of errors, or in the second text colour.
 void setDanger(QLabel& label, bool danger);
+
+/// Enables a widget or an action if `whyNot` is empty, else disables the part and says why in the tool tip.
+template <class Part>
+void setPossible(Part& part, const QString& whyNot)
+{
+    static constexpr auto ownTip = "ownTip"; // the tool tip while the part is enabled
+    if (!part.property(ownTip).isValid())
+        part.setProperty(ownTip, part.toolTip());
+    part.setEnabled(whyNot.isEmpty());
+    part.setToolTip(whyNot.isEmpty() ? part.property(ownTip).toString() : whyNot);
+}
 
 /// Tells screen readers that the widget shows a message.
 void announce(QWidget& widget);

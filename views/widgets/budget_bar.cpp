@@ -277,6 +277,9 @@ OffloadRow::OffloadRow(QWidget* parent)
     field_->setAccessibleName(tr("Most pinned host memory"));
     field_->setFixedWidth(fieldWidth);
     field_->setProperty("small", true);
+    box_->setToolTip(
+        tr("Plans may move saved tensors to pinned host memory after forward, and back for backward, beside "
+           "recomputation"));
     setChoice(false, 0);
     setPossible({});
     connect(box_, &QCheckBox::clicked, this, [this](bool allowed) { Q_EMIT wanted(allowed, hostMemory_); });
@@ -297,9 +300,7 @@ void OffloadRow::setChoice(bool allowed, Bytes hostMemory)
 void OffloadRow::setPossible(const QString& whyNot)
 {
     setEnabled(whyNot.isEmpty());
-    box_->setToolTip(whyNot.isEmpty() ? tr("Plans may move saved tensors to pinned host memory after forward, and back "
-                                           "for backward, beside recomputation")
-                                      : whyNot);
+    headroom::setPossible(*box_, whyNot);
 }
 
 void OffloadRow::show()
@@ -533,11 +534,11 @@ void BudgetBar::setMode(PlanMode mode)
     showFigures();
 }
 
-void BudgetBar::setPossible(bool possible)
+void BudgetBar::setPossible(const QString& whyNot)
 {
-    possible_ = possible;
+    possible_ = whyNot.isEmpty();
     for (QAbstractButton* button : modes_->buttons())
-        button->setEnabled(possible);
+        headroom::setPossible(*button, whyNot);
     showFigures();
 }
 

@@ -205,7 +205,7 @@ public:
     /// `answer` null: none yet. While `busy`, the numbers of the previous plan stay, in grey.
     void setResult(const PlanAnswer* answer, bool busy);
     void setMode(PlanMode mode); ///< emits nothing
-    void setPossible(bool possible); ///< false: no plan of the step is possible, whatever the budget
+    void setPossible(const QString& whyNot); ///< `whyNot`: why no plan of the step is possible; empty: plans are
 
     /// true: plans may offload, and their figures have the bytes that go to the host.
     void setOffloading(bool offloading);

@@ -111,6 +111,7 @@ void Inspector::makeOptions(QVBoxLayout* column)
     keepAll_->setObjectName(QStringLiteral("pinKeep"));
     recompute_->setObjectName(QStringLiteral("pinRecompute"));
     offload_->setObjectName(QStringLiteral("pinOffload"));
+    offload_->setToolTip(tr("Pin: what this module saves goes to the host and comes back, whatever the copies cost"));
     decided_->setToolTip(tr("The solver chooses what this module keeps"));
     keepAll_->setToolTip(tr("Pin: nothing of this module is recomputed"));
     recompute_->setToolTip(tr("Pin: this module is checkpointed; the solver chooses how much the module keeps"));
@@ -236,10 +237,7 @@ void Inspector::setModule(const ModuleFacts& facts)
     offload_->setVisible(facts.offload.has_value());
     if (facts.offload)
         offload_->setDetails(facts.offload->kept, facts.offload->cost);
-    offload_->setEnabled(facts.whyNoOffload.isEmpty());
-    offload_->setToolTip(facts.whyNoOffload.isEmpty() ? tr(
-                             "Pin: what this module saves goes to the host and comes back, whatever the copies cost")
-                                                      : facts.whyNoOffload);
+    setPossible(*offload_, facts.whyNoOffload);
     OptionButton* chosen = !facts.pin  ? decided_
         : *facts.pin == Pin::save      ? keepAll_
         : *facts.pin == Pin::recompute ? recompute_
@@ -306,6 +304,12 @@ void Inspector::setOfJob(bool is)
 {
     ofJob_ = is;
     sharding_->setVisible(!byOps_ && !ofJob_);
+}
+
+void Inspector::setShardable(const QString& whyNot)
+{
+    for (QWidget* part : sharding_->findChildren<QWidget*>(QString(), Qt::FindDirectChildrenOnly))
+        setPossible(*part, whyNot);
 }
 
 void Inspector::setPeaks(const CategoryBytes& recorded, const std::optional<CategoryBytes>& planned)

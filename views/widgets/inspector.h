@@ -75,6 +75,7 @@ public:
     void setWorldSize(int worldSize); ///< number of GPUs that FSDP shards over; emits no signal
     /// true: the step is of a rank of a job and holds that rank's share, which is not divided again.
     void setOfJob(bool is);
+    void setShardable(const QString& whyNot); ///< `whyNot`: why no number of GPUs changes anything; empty: it does
     void setPeaks(const CategoryBytes& recorded, const std::optional<CategoryBytes>& planned);
 
     void setByOps(bool ops); ///< true: shows the parts for plans by op and hides the parts for modules
