@@ -4,9 +4,11 @@
 
 #include "app/recording/interpreters.h"
 #include "app/recording/record_dialog.h"
+#include "app/recording/recorder_program.h"
 #include "app/recording/recording_bar.h"
 #include "app/window/settings.h"
 #include "app/window/step_text.h"
+#include "core/base/mapped_file.h"
 #include "core/cost/roofline.h"
 
 #include <QDir>
@@ -72,17 +74,23 @@ bool RecordController::refuseWhileBusy()
     return recording_.running();
 }
 
-bool RecordController::refuseMissing(const QString& path)
+bool RecordController::refuseUnreadable(const QString& path)
 {
-    const bool missing = !QFileInfo(path).isFile();
-    if (missing)
-        Q_EMIT refused(tr("%1 is not there.").arg(QDir::toNativeSeparators(path)));
-    return missing;
+    const Result<InputFile> file = InputFile::open(path.toStdU16String());
+    QString reason;
+    if (!file)
+        reason = sentence(QString::fromStdString(file.error().message));
+    else if (file->size() == 0 && sourceKind(path) != SourceKind::script)
+        reason = tr("%1 is empty, and no model: save the model again with torch.export.save or torch.jit.save.")
+                     .arg(QDir::toNativeSeparators(path));
+    if (!reason.isEmpty())
+        Q_EMIT refused(reason);
+    return !reason.isEmpty();
 }
 
 void RecordController::ask(const QString& path)
 {
-    if (!refuseWhileBusy() && !refuseMissing(path))
+    if (!refuseWhileBusy() && !refuseUnreadable(path))
         openDialog(requestFor(path));
 }
 
@@ -110,7 +118,7 @@ RecordRequest RecordController::requestFor(const QString& path) const
 std::optional<RecordRequest> RecordController::requestAgain(const StepTrace& trace)
 {
     const QString script = recordedScript(trace);
-    if (refuseWhileBusy() || refuseMissing(script))
+    if (refuseWhileBusy() || refuseUnreadable(script))
         return std::nullopt;
     RecordRequest request = requestFor(script);
     request.gpu = QString::fromStdString(trace.info.gpu);

@@ -64,7 +64,7 @@ Q_SIGNALS:
 private:
     void wire();
     bool refuseWhileBusy();
-    bool refuseMissing(const QString& path);
+    bool refuseUnreadable(const QString& path);
     RecordRequest requestFor(const QString& path) const;
     std::optional<RecordRequest> requestAgain(const StepTrace& trace); ///< nullopt: refused
     bool knows(const QString& interpreter, const QString& script) const;

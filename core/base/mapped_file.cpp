@@ -27,7 +27,7 @@ const char* kindOf(mode_t mode)
 {
     switch (mode & S_IFMT) {
     case S_IFDIR:
-        return "a folder";
+        return "a folder: name a file in the folder";
     case S_IFIFO:
         return "a pipe";
     case S_IFSOCK:
@@ -40,9 +40,23 @@ const char* kindOf(mode_t mode)
     }
 }
 
+/// What the user can do; may be empty.
+const char* adviceOn(int code)
+{
+    switch (code) {
+    case ENOENT:
+        return "; check the name";
+    case EACCES:
+    case EPERM:
+        return "; allow reading (chmod +r), or copy the file";
+    default:
+        return "";
+    }
+}
+
 Error cannotOpen(const std::filesystem::path& path, int code)
 {
-    return badInput("cannot open " + path.string() + ": " + std::generic_category().message(code));
+    return badInput("cannot open " + path.string() + ": " + std::generic_category().message(code) + adviceOn(code));
 }
 
 Error hasChanged(const std::filesystem::path& path)
@@ -189,7 +203,7 @@ InputFile::~InputFile()
 
 Error InputFile::failure(int code) const
 {
-    return badInput("cannot open " + path_.string() + ": " + std::generic_category().message(code));
+    return cannotOpen(path_, code);
 }
 
 Error InputFile::tooLarge() const

@@ -350,9 +350,10 @@ Result<StepTracePtr> readStepOrSnapshot(const std::filesystem::path& path, const
         return std::move(imported.step);
     }
     Result<StepTracePtr> step = readStepTrace(path);
-    if (!step && MappedFile::open(path).ok() && !isStepFile(path))
-        return badInput(path.string() + " is neither " + kinds
-                        + ": no such file begins like this; expected a file that is not damaged");
+    const auto file = MappedFile::open(path);
+    if (!step && file.ok() && !isStepFile(path))
+        return badInput(path.string() + " is " + ((*file)->bytes().empty() ? "empty, and " : "") + "neither " + kinds
+                        + ": open another file, or record the step again");
     return step;
 }
 

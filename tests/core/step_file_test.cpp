@@ -305,7 +305,7 @@ TEST_F(StepFile, WhatIsNotAFileIsRefused)
 {
     const auto missing = readStepTrace(path_);
     ASSERT_FALSE(missing);
-    EXPECT_EQ(missing.error().message, "cannot open " + path_.string() + ": No such file or directory");
+    EXPECT_EQ(missing.error().message, "cannot open " + path_.string() + ": No such file or directory; check the name");
     const auto directory = readStepTrace(folder_.path());
     ASSERT_FALSE(directory);
     EXPECT_EQ(directory.error().message,

@@ -8,6 +8,7 @@
 #include "core/trace/step_trace_builder.h"
 #include "tests/core/synthetic_step.h"
 #include "tests/views/window_fixture.h"
+#include "views/export/export.h"
 #include "views/models/ops_model.h"
 #include "views/plot/timeline_view.h"
 #include "views/widgets/budget_bar.h"
@@ -18,6 +19,7 @@
 #include <QAction>
 #include <QApplication>
 #include <QDesktopServices>
+#include <QDir>
 #include <QDropEvent>
 #include <QFile>
 #include <QInputDialog>
@@ -29,12 +31,15 @@
 #include <QMimeData>
 #include <QPushButton>
 #include <QScreen>
+#include <QSignalSpy>
 #include <QTest>
 #include <QTreeView>
 #include <QUrl>
 
 #include <array>
 #include <cstdio>
+#include <functional>
+#include <vector>
 
 using namespace headroom;
 
@@ -261,6 +266,108 @@ private Q_SLOTS:
                  qPrintable(window().messages().message()));
         QCOMPARE(window().session().step(), before);
         QCOMPARE(settings().recentFiles(), QStringList{file()});
+    }
+
+    /// What, where, what was expected, and what to do.
+    void whatCannotBeOpenedIsSaidInASentence_data()
+    {
+        QTest::addColumn<QString>("name");
+        QTest::addColumn<QByteArray>("content");
+        QTest::addColumn<QString>("said"); // with the path as %1
+        const auto row = [](const char* title, const char* name, const QByteArray& content, const char* said) {
+            QTest::newRow(title) << QString::fromLatin1(name) << content << QString::fromUtf8(said);
+        };
+        const char* neither = "neither a step file nor a memory snapshot nor a trace of torch.profiler: open another "
+                              "file, or record the step again.";
+        for (const char* name : {"empty.hrs", "empty.pickle", "empty.json", "empty"})
+            row(name, name, {}, qPrintable(QStringLiteral("%1 is empty, and ") + QString::fromLatin1(neither)));
+        row("text", "notes.txt", "Batch 32 ran out of memory.\n",
+            qPrintable(QStringLiteral("%1 is ") + QString::fromLatin1(neither)));
+        row("zeros", "zeros.pickle", QByteArray(4096, '\0'),
+            qPrintable(QStringLiteral("%1 is ") + QString::fromLatin1(neither)));
+        const char* folder = "Cannot open %1: expected a regular file, but found a folder: name a file in the folder.";
+        row("folder", "", {}, folder);
+        row("folder of a model", "model.pt2/", {}, folder);
+        row("folder of scripts", "scripts.py/", {}, folder);
+        const char* missing = "Cannot open %1: No such file or directory; check the name.";
+        row("no step", "no.hrs", "-", missing);
+        row("no script", "no.py", "-", missing);
+    }
+    void whatCannotBeOpenedIsSaidInASentence()
+    {
+        QFETCH(const QString, name);
+        QFETCH(const QByteArray, content);
+        QFETCH(const QString, said);
+        const QString path = QDir::cleanPath(inFolder(name));
+        if (name.endsWith(u'/'))
+            QVERIFY(QDir().mkpath(path));
+        else if (!name.isEmpty() && content != "-") {
+            QFile file(path);
+            QVERIFY(file.open(QIODevice::WriteOnly));
+            QCOMPARE(file.write(content), content.size());
+        }
+        window().openFile(path);
+        QTRY_COMPARE(window().messages().type(), MessageBar::MessageType::error);
+        QCOMPARE(window().messages().message(), said.arg(path));
+        QVERIFY(!window().session().isOpen() && window().startPage().isVisible());
+        QCOMPARE(settings().recentFiles(), QStringList());
+    }
+
+    void fileThatMayNotBeReadIsSaid()
+    {
+        const QString path = inFolder(QStringLiteral("private.hrs"));
+        QVERIFY(QFile::copy(file(), path));
+        QVERIFY(QFile::setPermissions(path, {}));
+        if (QFile(path).open(QIODevice::ReadOnly))
+            QSKIP("this user may read every file");
+        window().openFile(path);
+        QTRY_COMPARE(window().messages().type(), MessageBar::MessageType::error);
+        QCOMPARE(
+            window().messages().message(),
+            QStringLiteral("Cannot open %1: Permission denied; allow reading (chmod +r), or copy the file.").arg(path));
+    }
+
+    /// The open step and the compared one are never replaced, whatever is exported and however the path is written.
+    void exportsReplaceNoFileThatIsShown()
+    {
+        const QString compared = inFolder(QStringLiteral("compared.hrs"));
+        QVERIFY(writeStepTrace(*makeSyntheticStep({.blocks = 6}), compared.toStdString()).ok());
+        const QString link = inFolder(QStringLiteral("link.svg"));
+        QVERIFY(QFile::link(file(), link));
+        openStep();
+        QTRY_VERIFY(window().session().frontierIsFinal());
+        window().compareWith(compared);
+        QTRY_VERIFY(window().session().isComparing());
+        const auto content = [](const QString& path) {
+            QFile read(path);
+            return read.open(QIODevice::ReadOnly) ? read.readAll() : QByteArray();
+        };
+        const QByteArray before = content(file());
+        const QByteArray beside = content(compared);
+        Exporter& exporter = window().exporter();
+        QSignalSpy reported(&exporter, &Exporter::reportEnded);
+        const std::vector<std::function<bool(const QString&)>> exports{
+            [&](const QString& path) { return exporter.writePolicyTo(path); },
+            [&](const QString& path) { return exporter.writeTimelineTo(path); },
+            [&](const QString& path) { return exporter.writeTradeOffTo(path); },
+            [&](const QString& path) { return exporter.writeFrontierTo(path); },
+            [&](const QString& path) { return exporter.writeFitTo(path, {}); },
+            [&](const QString& path) {
+                exporter.writeReportTo(path);
+                return reported.isEmpty() || reported.takeFirst().first().toBool();
+            }};
+        for (const QString& path : {file(), compared, link}) {
+            for (const auto& write : exports) {
+                window().messages().dismiss();
+                QVERIFY(!write(path));
+                QCOMPARE(window().messages().type(), MessageBar::MessageType::error);
+                QCOMPARE(window().messages().message(),
+                         QStringLiteral("%1 is shown in the window and was not replaced: choose another name.")
+                             .arg(QFileInfo(path).fileName()));
+            }
+        }
+        QVERIFY(content(file()) == before && content(compared) == beside);
+        QVERIFY(exporter.writeTimelineTo(inFolder(QStringLiteral("another.svg"))));
     }
 
     void fileCanBeDropped()

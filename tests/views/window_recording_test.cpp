@@ -112,7 +112,19 @@ private Q_SLOTS:
     {
         window().openFile(inFolder(QStringLiteral("gone.pt2")));
         QVERIFY(!controller().dialog());
-        QVERIFY(window().messages().message().contains(QStringLiteral("gone.pt2 is not there")));
+        QVERIFY(window().messages().message().contains(QStringLiteral("gone.pt2: No such file")));
+    }
+
+    void emptyModelIsSaid()
+    {
+        const QString model = inFolder(QStringLiteral("empty.pt2"));
+        QVERIFY(QFile(model).open(QIODevice::WriteOnly));
+        window().openFile(model);
+        QVERIFY(!controller().dialog());
+        QCOMPARE(window().messages().message(),
+                 model
+                     + QStringLiteral(" is empty, and no model: save the model again with torch.export.save or "
+                                      "torch.jit.save."));
     }
 
     void weightsAreRefusedWithAdvice()
