@@ -97,6 +97,33 @@ private Q_SLOTS:
         QVERIFY2(fits(), qPrintable(QStringLiteral("with a message, %1").arg(window().height())));
     }
 
+    void theTimelineCanBeReadInALowWindow_data()
+    {
+        QTest::addColumn<QSize>("size");
+        QTest::newRow("1280 x 800") << QSize(1280, 800);
+        QTest::newRow("1280 x 720") << QSize(1280, 720);
+        QTest::newRow("1066 x 666") << QSize(1066, 666);
+    }
+    void theTimelineCanBeReadInALowWindow()
+    {
+        QFETCH(const QSize, size);
+        openStep();
+        const auto plotHeight = [this, size] {
+            window().resize(size);
+            QCoreApplication::processEvents();
+            return window().size() == size ? canvas()->geometryOfPlot().plot.height() : 0;
+        };
+        QTRY_VERIFY2(plotHeight() >= 110, qPrintable(QString::number(plotHeight())));
+        const auto* overview = window().page().timeline()->findChild<OverviewStrip*>();
+        QCOMPARE(overview->isVisible(), size.height() >= 800);
+        window().messages().showNote(
+            QStringLiteral("step.hrs has changed since. The window shows the file as opened."));
+        QTRY_VERIFY2(plotHeight() >= 110, qPrintable(QString::number(plotHeight())));
+        // What has no room below scrolls.
+        const auto* tradeOff = window().page().tradeOff();
+        QTRY_VERIFY(tradeOff->height() >= tradeOff->minimumSizeHint().height());
+    }
+
     /// Names of the user may have tags: Qt would take a label with them for HTML.
     void labelsSayWhatTheirTextIs()
     {

@@ -20,6 +20,7 @@ namespace {
 
 constexpr double leftMargin = 46;
 constexpr double bottomMargin = 26;
+constexpr int leastPlot = 110; ///< height in pixels
 constexpr int sameTurnMs = 800; // longest time between two notches of a turn of the wheel
 constexpr double clickReach = 4; ///< pixels before a press becomes a drag
 
@@ -28,6 +29,7 @@ constexpr double clickReach = 4; ///< pixels before a press becomes a drag
 TimelineCanvas::TimelineCanvas(QWidget* parent)
     : PlotChart(tr("Memory over time"), parent)
 {
+    setMinimumHeight(leastPlot + static_cast<int>(std::ceil(phaseBandHeight + 2 + bottomMargin)));
     xAxis().setGridLineVisible(false);
     // Grid, axes and series of the chart are below 49.
     phases_ = new PhaseLayer(chart(), 49);

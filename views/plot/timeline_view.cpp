@@ -5,6 +5,7 @@
 #include "views/plot/timeline_view_private.h"
 
 #include <QKeyEvent>
+#include <QLayout>
 
 #include <utility>
 
@@ -202,6 +203,22 @@ bool TimelineView::drawn() const
 bool TimelineView::upToDate() const
 {
     return !d_->preparer.busy() && !d_->settle.isActive() && drawn();
+}
+
+QSize TimelineView::minimumSizeHint() const
+{
+    int height = layout()->totalMinimumSize().height();
+    if (!d_->overview->isHidden())
+        height -= d_->overview->sizeHint().height() + layout()->spacing();
+    return {420, height};
+}
+
+bool TimelineView::event(QEvent* event)
+{
+    const bool done = QWidget::event(event);
+    if (event->type() == QEvent::Resize || event->type() == QEvent::LayoutRequest)
+        d_->giveRoom();
+    return done;
 }
 
 bool TimelineView::eventFilter(QObject* watched, QEvent* event)

@@ -73,7 +73,7 @@ public:
     bool upToDate() const; ///< whether this step and plan are painted and in the table
 
     QSize sizeHint() const override { return {860, 480}; }
-    QSize minimumSizeHint() const override { return {420, 152}; }
+    QSize minimumSizeHint() const override; ///< with a plot that can be read, and without the overview
 
 Q_SIGNALS:
     void prepared(); ///< the worker's result is shown
@@ -91,6 +91,7 @@ Q_SIGNALS:
     void groupingChanged(headroom::TimelineView::Grouping grouping);
 
 protected:
+    bool event(QEvent* event) override;
     bool eventFilter(QObject* watched, QEvent* event) override;
     void showEvent(QShowEvent* event) override;
 

@@ -29,7 +29,14 @@ LegendBar* makeLegend(TimelineView* view)
     return legend;
 }
 
+constexpr int roomForOverview = 70; ///< pixels of height beyond the least
+
 } // namespace
+
+void TimelineView::Private::giveRoom()
+{
+    overview->setVisible(q->height() >= q->minimumSizeHint().height() + roomForOverview);
+}
 
 TimelineView::Private::Private(TimelineView* view)
     : q(view)

@@ -40,6 +40,7 @@ public:
     void updateLegend();
     void updateDescription();
     void themeChanged();
+    void giveRoom(); ///< shows the overview where the plot stays high enough
     bool key(QKeyEvent* event);
 
     const Timeline* mainTimeline() const { return planned ? planned.get() : recorded.get(); }

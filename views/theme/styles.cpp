@@ -18,6 +18,7 @@
 #include <QMenu>
 #include <QPalette>
 #include <QProgressBar>
+#include <QScrollArea>
 #include <QStyle>
 #include <QToolButton>
 #include <QToolTip>
@@ -59,6 +60,34 @@ QFrame* makeCard(QWidget* parent)
     auto* card = new QFrame(parent);
     card->setProperty("card", true);
     return card;
+}
+
+namespace {
+
+/// As wide as the content at least.
+class VerticalScroll : public QScrollArea
+{
+public:
+    using QScrollArea::QScrollArea;
+    QSize minimumSizeHint() const override
+    {
+        return {widget()->minimumSizeHint().width(), QScrollArea::minimumSizeHint().height()};
+    }
+};
+
+} // namespace
+
+QScrollArea* makeScrolling(QWidget* content, QWidget* parent)
+{
+    auto* scroll = new VerticalScroll(parent);
+    scroll->setWidget(content);
+    scroll->setWidgetResizable(true);
+    scroll->setFrameShape(QFrame::NoFrame);
+    scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+    scroll->setFocusPolicy(Qt::NoFocus);
+    scroll->viewport()->setAutoFillBackground(false);
+    content->setAutoFillBackground(false); // set by setWidget()
+    return scroll;
 }
 
 QToolButton* makeSegment(const QString& text, QWidget* parent)

@@ -17,6 +17,7 @@ class QFrame;
 class QLabel;
 class QMenu;
 class QProgressBar;
+class QScrollArea;
 class QToolButton;
 
 namespace headroom {
@@ -34,6 +35,9 @@ void setLink(QLabel& label, const QString& text);
 
 /// The background and border of a part of the window.
 QFrame* makeCard(QWidget* parent = nullptr);
+
+/// An area without a frame that scrolls `content` up and down where the content has less than its least height.
+QScrollArea* makeScrolling(QWidget* content, QWidget* parent);
 
 /// A flat button that can be checked.
 QToolButton* makeSegment(const QString& text, QWidget* parent);

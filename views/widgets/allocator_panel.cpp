@@ -209,14 +209,8 @@ AllocatorPanel::AllocatorPanel(QWidget* parent)
     auto* inside = makeLayout<QVBoxLayout>(content, {0, 0, 0, 0}, 6);
     inside->addWidget(words_);
     inside->addWidget(plot_, 1);
-    auto* scroll = new QScrollArea(this);
-    scroll->setWidget(content);
-    scroll->setWidgetResizable(true);
-    scroll->setFrameShape(QFrame::NoFrame);
-    scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+    QScrollArea* scroll = makeScrolling(content, this);
     scroll->setAccessibleName(tr("Reserved memory"));
-    scroll->viewport()->setAutoFillBackground(false);
-    content->setAutoFillBackground(false);
     column->addWidget(scroll, 1);
     connect(settings_, &QLineEdit::textChanged, this, &AllocatorPanel::settingsChanged);
 }

@@ -66,7 +66,7 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     column->addWidget(rangeBar_);
     column->addWidget(pages_, 1);
 
-    pages_->addWidget(tradeOff);
+    pages_->addWidget(makeScrolling(tradeOff, this));
     units_->setObjectName(QStringLiteral("unshardedUnits"));
     units_->setToolTip(
         tr("Show what FSDP has unsharded, by the modules that the script wrapped: parameters, gradients and "
@@ -91,7 +91,7 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     opsSwitchRow->addWidget(onlyChanged_);
     pages_->addWidget(makeTable(ops_, ops_, opsTitle_, tr("Ops"), opsSwitches));
     pages_->addWidget(reserved);
-    pages_->addWidget(fit);
+    pages_->addWidget(makeScrolling(fit, this));
     pages_->addWidget(peaks);
     live_->sortByColumn(LiveBlocksModel::sizeColumn, Qt::DescendingOrder);
     live_->header()->setSectionResizeMode(LiveBlocksModel::nameColumn, QHeaderView::Stretch);
@@ -191,14 +191,8 @@ QWidget* LowerPanel::makeTable(QTreeView* view, QWidget* content, WrappedLabel* 
 /// The table of live blocks with the icicle beside it, which scrolls if it is taller.
 QWidget* LowerPanel::makeLiveContent()
 {
-    auto* scroll = new QScrollArea(this);
-    scroll->setWidget(icicle_);
-    scroll->setWidgetResizable(true);
-    scroll->setFrameShape(QFrame::NoFrame);
-    scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
-    scroll->setFocusPolicy(Qt::NoFocus);
     liveContent_->addWidget(live_);
-    liveContent_->addWidget(scroll);
+    liveContent_->addWidget(makeScrolling(icicle_, this));
     liveContent_->setSizes({480, 480});
     liveContent_->installEventFilter(this);
     showIcicle_->setObjectName(QStringLiteral("showIcicle"));
