@@ -21,6 +21,7 @@
 
 #include <QAbstractItemView>
 #include <QAction>
+#include <QActionGroup>
 #include <QApplication>
 #include <QClipboard>
 #include <QComboBox>
@@ -50,6 +51,28 @@ class WindowCardTest : public WindowFixture
     Q_OBJECT
 
 private Q_SLOTS:
+    void theCardsInTheMenuAreChoicesOfOne()
+    {
+        openOnCard({});
+        QVERIFY(entry(QStringLiteral("A size …")));
+        QMenu& menu = *chooser()->menu();
+        menu.popup(chooser()->mapToGlobal(QPoint()));
+        QVERIFY(QTest::qWaitForWindowExposed(&menu));
+        int choices = 0;
+        int chosen = 0;
+        for (QAction* action : menu.actions()) {
+            if (action->isSeparator())
+                continue;
+            QVERIFY(action->actionGroup() && action->actionGroup()->isExclusive());
+            QVERIFY2(isDrawnAsChoice(menu, *action), qPrintable(action->text()));
+            ++choices;
+            chosen += action->isChecked() ? 1 : 0;
+        }
+        QVERIFY(choices > 4);
+        QCOMPARE(chosen, 1);
+        menu.close();
+    }
+
     void aStepThatFitsItsCardOpensWithoutAPlan()
     {
         openOnCard({});
@@ -422,6 +445,20 @@ private:
         const auto found
             = std::ranges::find_if(all, [&](QAction* action) { return action->text().section(u'\t', 0, 0) == text; });
         return found == all.end() ? nullptr : *found;
+    }
+    /// Whether the menu draws no check box before an entry: nothing, or the dot of the chosen one.
+    static bool isDrawnAsChoice(QMenu& menu, QAction& action)
+    {
+        constexpr int leastBox = 11; // pixels
+        const QImage picture = menu.grab().toImage();
+        const QRect row = menu.actionGeometry(&action).adjusted(3, 3, -3, -3);
+        std::set<int> columns; // where something is drawn
+        for (int y = row.top(); y <= row.bottom(); ++y)
+            for (int x = row.left(); x < row.left() + row.height() + 2; ++x)
+                if (picture.pixelColor(x, y) != picture.pixelColor(row.topLeft()))
+                    columns.insert(x);
+        const int width = columns.empty() ? 0 : *columns.rbegin() - *columns.begin() + 1;
+        return action.isChecked() ? width > 0 && width < leastBox : width == 0;
     }
     void choose(const QString& text)
     {

@@ -4,6 +4,7 @@
 
 #include <QAbstractItemView>
 #include <QAccessible>
+#include <QActionGroup>
 #include <QApplication>
 #include <QDBusConnection>
 #include <QDBusMessage>
@@ -115,6 +116,8 @@ QAction* addChoice(QMenu& menu, const QString& text, const QString& note, bool i
     QAction* action = menu.addAction(note.isEmpty() ? text : text + u'\t' + note);
     action->setCheckable(true);
     action->setChecked(isChosen);
+    auto* group = menu.findChild<QActionGroup*>(QString(), Qt::FindDirectChildrenOnly);
+    (group ? group : new QActionGroup(&menu))->addAction(action); // drawn as a choice of several, not as a check box
     if (!isChosen)
         QObject::connect(action, &QAction::triggered, &menu, choose);
     return action;
