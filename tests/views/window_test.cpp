@@ -21,6 +21,7 @@
 #include "views/widgets/module_panel.h"
 
 #include <QAbstractItemModelTester>
+#include <QAbstractScrollArea>
 #include <QClipboard>
 #include <QDir>
 #include <QFile>
@@ -28,6 +29,7 @@
 #include <QLineEdit>
 #include <QPushButton>
 #include <QRadioButton>
+#include <QScrollBar>
 #include <QSignalSpy>
 #include <QSpinBox>
 #include <QTest>
@@ -113,12 +115,15 @@ private Q_SLOTS:
             QCoreApplication::processEvents();
             return window().size() == size ? canvas()->geometryOfPlot().plot.height() : 0;
         };
-        QTRY_VERIFY2(plotHeight() >= 110, qPrintable(QString::number(plotHeight())));
+        QTRY_VERIFY2(plotHeight() >= 100, qPrintable(QString::number(plotHeight())));
         const auto* overview = window().page().timeline()->findChild<OverviewStrip*>();
         QCOMPARE(overview->isVisible(), size.height() >= 800);
+        const auto* scroll = window().page().tradeOff()->parentWidget()->parentWidget();
+        const auto* bar = qobject_cast<const QAbstractScrollArea*>(scroll)->verticalScrollBar();
+        QCOMPARE(bar->isVisible(), size.height() < 800);
         window().messages().showNote(
             QStringLiteral("step.hrs has changed since. The window shows the file as opened."));
-        QTRY_VERIFY2(plotHeight() >= 110, qPrintable(QString::number(plotHeight())));
+        QTRY_VERIFY2(plotHeight() >= 100, qPrintable(QString::number(plotHeight())));
         // What has no room below scrolls.
         const auto* tradeOff = window().page().tradeOff();
         QTRY_VERIFY(tradeOff->height() >= tradeOff->minimumSizeHint().height());

@@ -20,7 +20,7 @@ namespace {
 
 constexpr double leftMargin = 46;
 constexpr double bottomMargin = 26;
-constexpr int leastPlot = 110; ///< height in pixels
+constexpr int leastPlot = 100; ///< height in pixels
 constexpr int sameTurnMs = 800; // longest time between two notches of a turn of the wheel
 constexpr double clickReach = 4; ///< pixels before a press becomes a drag
 

@@ -108,7 +108,7 @@ public:
     QAbstractItemModel* table() const;
 
     QSize sizeHint() const override { return {860, 320}; }
-    QSize minimumSizeHint() const override { return {320, 192}; }
+    QSize minimumSizeHint() const override { return {320, 176}; }
 
 Q_SIGNALS:
     /// A point of the selected module was clicked: `ratio` is the discarded share of activation memory.

@@ -236,6 +236,7 @@ QToolButton[segment="true"][small="true"] { padding: 1px 6px; }
 QToolButton[segment="true"]:hover { background: %5; }
 QToolButton[segment="true"]:checked { background: %6; color: %3; }
 QToolButton[segment="true"]:focus { border-color: %3; }
+QToolButton[segment="true"]:disabled, QLabel[second="true"]:disabled { color: %7; }
 QLineEdit, QAbstractSpinBox, QComboBox { background: %1; border: 1px solid %2; border-radius: 5px; padding: 4px 8px; }
 QLineEdit[small="true"] { padding: 1px 6px; }
 QLineEdit:disabled { color: %7; }
