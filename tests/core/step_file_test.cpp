@@ -309,7 +309,8 @@ TEST_F(StepFile, WhatIsNotAFileIsRefused)
     const auto directory = readStepTrace(folder_.path());
     ASSERT_FALSE(directory);
     EXPECT_EQ(directory.error().message,
-              "cannot open " + folder_.path().string() + ": expected a regular file, but found a folder");
+              "cannot open " + folder_.path().string()
+                  + ": expected a regular file, but found a folder: name a file in the folder");
     const Status status = writeStepTrace(*makeSyntheticStep(tiny()), "/dev/null");
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().message, "cannot write /dev/null: not a regular file");
