@@ -24,6 +24,7 @@
 #include "views/widgets/ops_panel.h"
 
 #include <QAbstractItemModelTester>
+#include <QAction>
 #include <QApplication>
 #include <QClipboard>
 #include <QComboBox>
@@ -327,9 +328,10 @@ private Q_SLOTS:
         trace.info.policy = "policy.json";
         const QString path = inFolder(QStringLiteral("checkpointed.hrs"));
         QVERIFY(writeStepTrace(trace, path.toStdString()).ok());
-        window().openFile(path);
+        window().openFile(path, std::nullopt, {}, PlanMode::ops); // as with --ops
         QTRY_VERIFY(session().isOpen());
-        window().actions().planOps->trigger();
+        const QAction& byOp = *window().actions().planOps;
+        QVERIFY(!byOp.isEnabled() && byOp.toolTip().contains(QStringLiteral("recorded under the policy")));
         QTRY_VERIFY(inspectorText("opsProblem").contains(QStringLiteral("recorded under the policy")));
         QVERIFY(!window().actions().copyFraction->isEnabled());
     }
