@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The state of a program beside the attributes of modules: members of objects, classes and functions, and global
-variables, as dicts that may be changed. Also the variables that the program's code names, and parameters."""
+variables, as dicts that may be changed. Also the variables that the program's code names, parameters, and statistics of
+batch normalisation."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import weakref
 
 import torch
 
-from .._modules import attributes_of, bases_of, is_a, is_plain, storage_of
+from .._modules import attributes_of, bases_of, is_a, is_compiled, is_plain, storage_of
 from .policy import Unrepeatable
 
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
@@ -341,6 +342,38 @@ def _replace(target, values):
 
 # FullyShardedDataParallel's mark of modules whose parameters get other data.
 SHARDED = "_is_fsdp_managed_module"
+
+
+class _Count(torch.Tensor):
+    """A count of batches to which a recomputation adds nothing, by the op of the forward."""
+
+    def add_(self, *_, **__):
+        return super().add_(0)
+
+    __iadd__ = add_
+
+
+@contextlib.contextmanager
+def statistics_kept(root):
+    """A context for the recomputation of the module `root`: running statistics of batch normalisation, and counts of
+    batches, stay as the forward has left them. A second update would make the model evaluate otherwise than after training
+    without a policy. Not of modules inside torch.compile's, whose graphs have the momentum as a constant."""
+    modules = list(root.modules())
+    norms = [] if any(map(is_compiled, modules)) else [
+        module for module in modules if isinstance(module, torch.nn.modules.batchnorm._BatchNorm)
+        and module.training and module.track_running_stats and module.momentum is not None]
+    before = [(norm, norm.momentum, norm._buffers.get("num_batches_tracked")) for norm in norms]
+    for norm, _, count in before:
+        norm.momentum = 0.0  # the statistics of the batch have no weight in the update
+        if count is not None:
+            norm._buffers["num_batches_tracked"] = count.as_subclass(_Count)
+    try:
+        yield
+    finally:
+        for norm, momentum, count in before:
+            norm.momentum = momentum
+            if count is not None:
+                norm._buffers["num_batches_tracked"] = count
 
 
 class Parameters:

@@ -284,38 +284,6 @@ class Recomputing:
         return result
 
 
-class _Count(torch.Tensor):
-    """A count of batches to which a recomputation adds nothing, by the op of the forward."""
-
-    def add_(self, *_, **__):
-        return super().add_(0)
-
-    __iadd__ = add_
-
-
-@contextlib.contextmanager
-def statistics_kept(root):
-    """A context for the recomputation of the module `root`: running statistics of batch normalisation, and counts of
-    batches, stay as the forward has left them. A second update would make the model evaluate otherwise than after training
-    without a policy. Not of modules inside torch.compile's, whose graphs have the momentum as a constant."""
-    modules = list(root.modules())
-    norms = [] if any(map(is_compiled, modules)) else [
-        module for module in modules if isinstance(module, torch.nn.modules.batchnorm._BatchNorm)
-        and module.training and module.track_running_stats and module.momentum is not None]
-    before = [(norm, norm.momentum, norm._buffers.get("num_batches_tracked")) for norm in norms]
-    for norm, _, count in before:
-        norm.momentum = 0.0  # the statistics of the batch have no weight in the update
-        if count is not None:
-            norm._buffers["num_batches_tracked"] = count.as_subclass(_Count)
-    try:
-        yield
-    finally:
-        for norm, momentum, count in before:
-            norm.momentum = momentum
-            if count is not None:
-                norm._buffers["num_batches_tracked"] = count
-
-
 def _quantized():
     """Returns a function that makes TransformerEngine's autocast context of this moment. Delayed scales change when
     that context ends, so no plan recomputes a module that reads delayed scales."""

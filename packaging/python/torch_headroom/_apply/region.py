@@ -20,10 +20,9 @@ from .._torch import (in_backward, in_reentrant_checkpoint, in_transform, is_of_
                       saves_in_checkpoint)
 from .copies import CANNOT_RECOMPUTE
 from .held import Arguments, Attributes, version_of
-from .members import Parameters
+from .members import Parameters, statistics_kept
 from .policy import BUFFER, HeldBytes, ModulePolicy, Unrepeatable
-from .recompute import (Forward, RandomState, Recomputing, beside_cached_casts, statistics_kept, uses_of,
-                        with_own_ops)
+from .recompute import Forward, RandomState, Recomputing, beside_cached_casts, uses_of, with_own_ops
 
 _OF_A_GRAPH = ("the module was recorded inside of a graph of torch.compile, where PyTorch's partitioner alone decides what "
                "is recomputed: set torch._functorch.config.activation_memory_budget instead (compare budgets with "
