@@ -366,6 +366,14 @@ class States(unittest.TestCase):
             self.assertTrue(torch.equal(buffer, got[name]), name)
         self.assertEqual({block.norm.momentum for block in net.blocks}, {0.1})
 
+    def test_a_second_update_of_compiled_batch_normalisation_is_no_silent_one(self):
+        net = Net(BatchNorm)
+        for block in net.blocks:
+            block.norm = torch.compile(block.norm, backend="eager")
+        torch_headroom.apply(net, self.own_policy())
+        with self.assertWarnsRegex(UserWarning, "Net.blocks.1: .*BatchNorm a second time.* --pin Net.blocks.1=save"):
+            net(torch.randn(ROWS, WIDTH)).sum().backward()
+
     def test_refused_and_rightly_so(self):
         """`plan` names the module; a checkpoint gives other gradients; and `apply` refuses a policy that is made up."""
         for part, reason in REFUSED.items():

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import sys
 import types
+import warnings
 import weakref
 
 import torch
@@ -354,14 +355,18 @@ class _Count(torch.Tensor):
 
 
 @contextlib.contextmanager
-def statistics_kept(root):
+def statistics_kept(root, name):
     """A context for the recomputation of the module `root`: running statistics of batch normalisation, and counts of
     batches, stay as the forward has left them. A second update would make the model evaluate otherwise than after training
-    without a policy. Not of modules inside torch.compile's, whose graphs have the momentum as a constant."""
+    without a policy. Beside modules of torch.compile, with the momentum as a constant of the graph, only warns."""
     modules = list(root.modules())
-    norms = [] if any(map(is_compiled, modules)) else [
-        module for module in modules if isinstance(module, torch.nn.modules.batchnorm._BatchNorm)
-        and module.training and module.track_running_stats and module.momentum is not None]
+    norms = [module for module in modules if isinstance(module, torch.nn.modules.batchnorm._BatchNorm)
+             and module.training and module.track_running_stats and module.momentum is not None]
+    if norms and any(map(is_compiled, modules)):
+        warnings.warn(f"module {name}: the recomputation updates running statistics of BatchNorm a second time, since "
+                      "torch.compile compiled a part of the module: the model evaluates otherwise than without the policy; "
+                      f"plan with --pin {name}=save", stacklevel=2)
+        norms = []
     before = [(norm, norm.momentum, norm._buffers.get("num_batches_tracked")) for norm in norms]
     for norm, _, count in before:
         norm.momentum = 0.0  # the statistics of the batch have no weight in the update

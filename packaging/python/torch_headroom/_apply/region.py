@@ -383,7 +383,7 @@ class _Call:
         args, kwargs = self._arguments.for_recompute(inputs)
         try:
             with (self._random_state.restored(), self._attributes.restored(self._module), self._parameters.restored(),
-                  statistics_kept(self._module)):
+                  statistics_kept(self._module, self._region.policy.fqn)):
                 return self._variables.copy().run(self._forward, *args, **kwargs)
         except RuntimeError as error:
             if not any(change in str(error) for change in _CHANGED):
