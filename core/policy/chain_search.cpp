@@ -57,8 +57,10 @@ public:
         , layers_(positions_ + 1)
     {
         addRows(events, memory, chain.budget);
-        for (std::size_t arc = 0; arc < arcs_.size(); ++arc)
+        for (std::size_t arc = 0; arc < arcs_.size() && !limit_.reached(); ++arc)
             addChoices(arc);
+        if (limit_.reached())
+            return;
         findRest();
         addCompletions();
         layers_.front().list.push_back({0, 0, 0, copies_.before(), {}, 0});
@@ -68,6 +70,8 @@ public:
     /// Returns false if time is up.
     bool run()
     {
+        if (limit_.reached())
+            return false;
         for (std::size_t arc = 0; arc < arcs_.size(); ++arc) {
             const std::size_t first = at(arcs_[arc].first);
             if (first > 0 && at(arcs_[arc - 1].first) < first)
@@ -212,6 +216,7 @@ private:
             if (const double reduced = costs_.options[arc][option]; reduced < mostReduced_)
                 order.emplace_back(reduced, option);
         std::ranges::sort(order);
+        SearchLimit::count(static_cast<double>(order.size()), nsPerNext);
         std::vector<std::span<const double>> changes;
         for (const RowProblem::Row& row : constraints_)
             changes.push_back(problem_.changesIn(row, arc));
