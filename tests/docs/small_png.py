@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Makes PNG files of a program's window small, and keeps texts in the files.
 
-A window has few colours, and between them those of smooth edges. The 256 that are there most often are kept exactly, each
-other one becomes the nearest of them. Reads what Qt writes: 8 bits a channel, not interlaced.
+A window has few colours, and between them those of smooth edges. The most frequent ones are kept exactly, and those that
+would change most, as that of a small mark. Each other colour becomes the nearest one that is kept. Reads what Qt writes: 8
+bits a channel, not interlaced.
 """
 
 import collections
@@ -64,8 +65,20 @@ def read(data):
     return width, height, pixels
 
 
-def nearest(colour, palette):
-    return min(range(len(palette)), key=lambda i: sum((a - b) ** 2 for a, b in zip(colour, palette[i])))
+def distance(colour, other):
+    return sum((a - b) ** 2 for a, b in zip(colour, other))
+
+
+def kept(counts, most=256):
+    """The colours that are kept, at most `most`, of pixels by colour: half of them the most frequent ones. Each of the
+    others is the colour whose pixels would change most with those before."""
+    palette = [colour for colour, _ in counts.most_common(most // 2)]
+    change = {colour: min(distance(colour, other) for other in palette) for colour in counts}
+    while len(palette) < min(most, len(counts)):
+        palette.append(max(counts, key=lambda colour: counts[colour] * change[colour]))
+        for colour in counts:
+            change[colour] = min(change[colour], distance(colour, palette[-1]))
+    return palette
 
 
 def chunk(kind, content):
@@ -90,11 +103,8 @@ def small(data, texts):
     """The same picture with 256 colours. `texts`: contents of tEXt chunks by keyword, as bytes."""
     width, height, pixels = read(data)
     counts = collections.Counter(colour for row in pixels for colour in row)
-    palette = [colour for colour, _ in counts.most_common(256)]
-    index = {colour: i for i, colour in enumerate(palette)}
-    for colour in counts:
-        if colour not in index:
-            index[colour] = nearest(colour, palette)
+    palette = kept(counts)
+    index = {colour: min(range(len(palette)), key=lambda i: distance(colour, palette[i])) for colour in counts}
     raw = b"".join(b"\0" + bytes(index[colour] for colour in row) for row in pixels)
     header = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
     parts = [chunk(b"IHDR", header), *(chunk(b"tEXt", key + b"\0" + value) for key, value in texts.items()),
