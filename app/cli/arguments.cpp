@@ -265,6 +265,9 @@ Result<StepTracePtr> readStep(const std::string& file, const TimeChoice& times, 
                      kind == StepKind::recorded       ? readStepTrace(file)
                          : kind == StepKind::snapshot ? readStepOrSnapshot(file)
                                                       : readMeasured(file, profile));
+    if (!times.topology.empty() && !step->info.distributed)
+        return badInput("--topology would be ignored, since " + file
+                        + " is of a single process: expected a step of a distributed job (record --nproc-per-node)");
     return withTimesOf(std::move(step), file, times);
 }
 
@@ -428,6 +431,8 @@ Result<PlanRequest> planRequest(const PlanArguments& arguments)
     request.offload = arguments.toHost.offload;
     request.recompute = !arguments.noRecompute;
     ASSIGN_OR_RETURN(request.hostMemory, hostMemoryOf(arguments.toHost));
+    if (!arguments.toHost.hostBandwidth.empty() && !request.mayOffload())
+        return badInput("--host-bandwidth would be ignored without --offload or a pin FQN=offload");
     if (request.mayOffload() && (!plansExactly(arguments) || request.worldSize > 1))
         return badInput("--offload and --pin FQN=offload need a recorded step, planned to the byte: expected a step "
                         "file, and no --formulation piecewise or --world-size (record a rank of several GPUs with "

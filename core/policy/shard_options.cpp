@@ -97,6 +97,18 @@ Status checkDegrees(const std::vector<int>& degrees, const char* name, int cards
     return {};
 }
 
+/// Error if no option has one of the degrees.
+Status checkUsed(const std::vector<int>& degrees, const char* name, int ShardOption::*degree,
+                 const std::vector<ShardOption>& options, const ShardChoices& choices)
+{
+    for (const int own : degrees)
+        if (std::ranges::find(options, own, degree) == options.end())
+            return badInput("no mesh of " + std::to_string(choices.cards) + " cards with "
+                            + std::to_string(choices.perNode) + " a node has " + name + " " + std::to_string(own)
+                            + ": name other degrees with --tp and --replicate");
+    return {};
+}
+
 std::string reshardName(bool reshard)
 {
     return reshard ? "always" : "never";
@@ -125,9 +137,8 @@ Result<std::vector<ShardOption>> shardOptions(const ShardChoices& choices)
                     options.push_back({replicate, shard, tensor, reshard, batch});
             }
         }
-    if (options.empty())
-        return badInput("no mesh of these degrees has " + std::to_string(choices.cards) + " cards with "
-                        + std::to_string(choices.perNode) + " a node: name other degrees with --tp and --replicate");
+    RETURN_IF_ERROR(checkUsed(choices.tensor, "--tp", &ShardOption::tensor, options, choices));
+    RETURN_IF_ERROR(checkUsed(choices.replicate, "--replicate", &ShardOption::replicate, options, choices));
     return options;
 }
 

@@ -94,6 +94,10 @@ TEST_F(CliTest, AnOptionThatWouldBeIgnoredIsRefused)
         with.insert(with.end(), {"--host-bandwidth", "50"});
         refused(with, {"--host-bandwidth", "would be ignored without --offload"});
     }
+    refused({"plan", step, "--budget", "1GiB", "--pin", "Transformer.layers.0=save", "--host-bandwidth", "50"},
+            {"--host-bandwidth", "would be ignored without --offload or a pin"});
+    for (const char* command : {"info", "ops", "frontier"})
+        refused({command, step, "--topology", "h100-8x400"}, {"--topology would be ignored", "single process"});
     for (const char* option : {"--gpu", "--topology", "--calibration"}) {
         refused({"plan", "--module-info", info, "--budget", "2GiB", option, "none"}, {option, "--module-info"});
         refused({"op-policy", "--sac-stats", stats, "--memory-budget", "0.5", option, "none"}, {option, "--sac-stats"});
