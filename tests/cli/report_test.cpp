@@ -98,13 +98,13 @@ TEST_F(ReportTest, SaysWhatAPolicyMovesToTheHost)
 
 TEST_F(ReportTest, PlansWithOffload)
 {
-    const std::string step = HEADROOM_TEST_DATA "/steps/t5_3L_h100.hrs";
-    const auto plan = headroomProgram({"plan", step, "--budget", "1500MiB", "--offload", "--json"}).json();
+    const std::string step = HEADROOM_TEST_DATA "/steps/lora_3L_h100.hrs";
+    const auto plan = headroomProgram({"plan", step, "--budget", "8GiB", "--offload", "--json"}).json();
     ASSERT_GT(plan["offload"]["moved_bytes"].get<std::int64_t>(), 0);
-    const std::string page = report({step, "--budget", "1500MiB", "--offload"});
+    const std::string page = report({step, "--budget", "8GiB", "--offload"});
     for (const char* text : {"Offloaded modules", "Recomputation and waits for copies in", "Waits for copies</th>"})
         EXPECT_THAT(page, HasSubstr(text));
-    EXPECT_THAT(report({step, "--budget", "1500MiB"}), Not(HasSubstr("aits for copies")));
+    EXPECT_THAT(report({step, "--budget", "8GiB"}), Not(HasSubstr("aits for copies")));
     expectBadInput(headroomProgram({"report", HEADROOM_TEST_DATA "/snapshots/full.pickle", "--offload", "-o",
                                     path("refused.html")}),
                    {"a memory snapshot does not tell", "no plan is possible"});
