@@ -69,22 +69,24 @@ public:
         ByClock& operator=(const ByClock&) = delete;
     };
     /// Calls task(0) to task(count - 1) at once, each in a thread with the limits of this thread, and waits for all.
-    /// The work of the longest call counts for this thread.
+    /// The work of the longest call counts for this thread. Where the system has no thread left, calls run in sequence.
     template <class Task>
     static void callAtOnce(std::size_t count, const Task& task)
     {
         const Thread before = thread_;
         std::vector<std::future<std::int64_t>> others;
         for (std::size_t number = 1; number < count; ++number)
-            others.push_back(std::async(std::launch::async, [&, number] {
+            others.push_back(std::async([&, number] {
                 thread_ = before;
                 task(number);
                 return thread_.doneNs;
             }));
         if (count > 0)
             task(std::size_t{0});
+        std::int64_t most = thread_.doneNs;
         for (std::future<std::int64_t>& other : others)
-            thread_.doneNs = std::max(thread_.doneNs, other.get());
+            most = std::max(most, other.get());
+        thread_.doneNs = most;
     }
     static void setClock(Clock::time_point (*now)()) { thread_.now = now; } ///< of this thread, for tests
 
