@@ -50,12 +50,13 @@ protected:
 TEST_F(InputTest, IsARegularFileInEveryCommand)
 {
     const std::string step = stepPath();
+    const std::string rank = HEADROOM_TEST_DATA "/steps/fsdp_llama.hrs";
     const std::vector<std::vector<std::string>> commands{
         {"info", "FILE"},
         {"modules", "FILE"},
         {"plan", "--budget", "1GiB", "--module-info", "FILE"},
         {"plan", "FILE", "--budget", "1GiB"},
-        {"plan", step, "--budget", "1GiB", "--world-size", "8", "--topology", "FILE"},
+        {"plan", rank, "--budget", "1GiB", "--topology", "FILE"},
         {"plan", step, "--budget", "1GiB", "--calibration", "FILE"},
         {"op-policy", "--sac-stats", "FILE", "--module", "a", "--memory-budget", "0.5"},
         {"ops-plan", step, "--memory-budget", "0.5", "--runtime", "measured", "--op-times", "FILE"},
