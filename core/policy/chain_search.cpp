@@ -63,7 +63,7 @@ public:
             return;
         findRest();
         addCompletions();
-        layers_.front().list.push_back({0, 0, 0, copies_.before(), {}, 0});
+        layers_.front().list.push_back({0, 0, 0, {}, {}, 0});
         layers_.front().units.assign(rows_, 0);
     }
 

@@ -285,7 +285,7 @@ private:
         case Row::Kind::late:
             return from(row.number + 1) + (at(arc.last) == row.number + 1 ? isOut ? times.tail : times.lead : 0);
         case Row::Kind::idle:
-            return isOut ? -times.idleOut : -copies_.idleShare() * times.idleIn;
+            return isOut ? -times.idleOut : -times.idleIn;
         case Row::Kind::memory:
             return static_cast<double>(problem_.changeIn(memory_[row.number], option)) / unit_;
         case Row::Kind::host:

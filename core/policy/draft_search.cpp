@@ -312,7 +312,7 @@ double DraftSearch::leastMs(const OptionShares& options) const
 {
     SearchLimit::count(static_cast<double>(options.size()), nsPerPart);
     double ms = 0;
-    CopiesLeft left = copies_.before();
+    CopiesLeft left;
     for (const auto& [option, share] : options) {
         ms += priced(problem_.effectOf(option));
         left = copies_.after(left, problem_.arcs()[option.arc], copies_.timesOf(problem_, option));

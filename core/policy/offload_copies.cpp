@@ -15,6 +15,7 @@ namespace {
 
 constexpr double noTime = std::numeric_limits<double>::infinity();
 constexpr double launchMs = 0.004; ///< of ClockMemory
+constexpr double leastIdleMs = 1e-7; ///< the simplex method takes no smaller coefficients
 
 double above(double a, double b)
 {
@@ -156,28 +157,86 @@ private:
                 limits_.backwardMs.back() += msBetween(std::min(firstUnpack, last.firstUnpack), last.firstUnpack);
             }
         }
-        // Of the first micro-batch; later ones count as backward.
+        setForwardLeads(rows);
+        setBackwardLeads(rows, moreMs, end);
+    }
+
+    /// Shares the CPU's lead in the first forward. A part of the lead is not shared: an arc's copies may be issued all
+    /// at once, and the time of such copies would count for each arc.
+    void setForwardLeads(const RowProblem& rows)
+    {
         const auto copies
             = [&](const auto&, const auto& effect) { return limits_.issueMs(effect) / limits_.microBatches; };
         const std::vector<double> before = mostBefore(rows, copies);
-        std::uint32_t last = 0; // event of the arcs with idle time by their own copies
+        std::vector<double> idleMs; // by arc: CopyLimits::lateMs() of the arc's options, at most
+        std::uint32_t last = 0; // event
         for (std::size_t arc = 0; arc < rows.arcs().size(); ++arc) {
-            const int first = rows.arcs()[arc].first;
-            const std::uint32_t endOfArc = endOf(rows, arc);
-            const double idleMs = mostIdleMs(beginOf(at(first), 0), endOfArc, mostOf(rows, arc, copies));
-            limits_.mostIdleOutMs.push_back(std::max(0.0, idleMs));
-            if (idleMs > 0)
-                last = std::max(last, endOfArc);
-            if (before[at(first)] + idleMs > 0)
-                limits_.lastIdleForward = std::max(limits_.lastIdleForward, first);
+            const std::size_t first = at(rows.arcs()[arc].first);
+            idleMs.push_back(mostIdleMs(beginOf(first, 0), endOf(rows, arc), mostOf(rows, arc, copies)));
+            if (before[first] + idleMs.back() > 0)
+                last = std::max(last, endOf(rows, arc));
         }
         limits_.aheadMs.assign(last + std::size_t{1}, noTime);
         for (std::uint32_t event = last; event-- > 0;)
             limits_.aheadMs[event] = std::min(limits_.aheadMs[event + 1], aheadMs(event + 1));
-        limits_.mostCpuMs = moreMs;
-        limits_.aheadInBackwardMs = noTime;
-        for (std::uint32_t event = parts_.back().front().exit; event <= end; ++event)
-            limits_.aheadInBackwardMs = std::min(limits_.aheadInBackwardMs, aheadMs(event));
+        if (last == 0)
+            return;
+        std::vector<double> leadMs; // by position, when the arcs from there on begin
+        for (std::size_t part = 0; part <= parts_.size(); ++part)
+            leadMs.push_back(part < parts_.size() && beginOf(part, 0) < last ? limits_.aheadMs[beginOf(part, 0)]
+                                                                             : noTime);
+        double atOnceMs = 0;
+        for (std::size_t arc = 0; arc < rows.arcs().size(); ++arc) {
+            const double beginMs = leadMs[at(rows.arcs()[arc].first)], endMs = leadMs[at(rows.arcs()[arc].last)];
+            if (rows.arcs()[arc].first > 0 && before[at(rows.arcs()[arc].first)] + idleMs[arc] > 0)
+                atOnceMs
+                    = std::max(atOnceMs, idleMs[arc] + beginMs - above(mostOf(rows, arc, copies), endMs - beginMs));
+        }
+        std::vector<double> sharedMs{0}; // by position: by the arcs before
+        for (std::size_t part = 0; part < parts_.size(); ++part) {
+            const double mostMs = sharedMs.back() + above(before[part + 1], before[part]);
+            sharedMs.push_back(std::max(sharedMs.back(), std::min(mostMs, above(leadMs[part + 1], atOnceMs))));
+        }
+        for (const PartArcs::Arc& arc : rows.arcs())
+            limits_.leads.push_back(
+                {sharedMs[at(arc.first)], sharedMs[at(arc.last)] - sharedMs[at(arc.first)], noTime, noTime});
+    }
+
+    /// Shares the CPU's lead in the backward, if plans that add `moreMs` of CPU time can exceed the lead. In later
+    /// micro-batches all of the CPU time counts like copies.
+    void setBackwardLeads(const RowProblem& rows, double moreMs, std::uint32_t end)
+    {
+        const std::uint32_t begin = parts_.back().front().exit;
+        if (leastAhead(begin, end) >= moreMs)
+            return;
+        limits_.leads.resize(rows.arcs().size(), {0, noTime, noTime, noTime});
+        const bool isSingle = microBatches() == 1;
+        const auto copyMs = [&](const auto& arc, const auto& effect) {
+            return isSingle ? 2 * limits_.issueMs(effect) : limits_.cpuMs(arc, effect);
+        };
+        const auto againMs
+            = [&](const auto& arc, const auto& effect) { return limits_.cpuMs(arc, effect) - copyMs(arc, effect); };
+        const std::vector<double> copies = mostBefore(rows, copyMs), again = mostBefore(rows, againMs);
+        std::vector<double> leadMs; // by position: from the begin of the part's backward on
+        for (std::size_t part = 0; part < parts_.size(); ++part) {
+            const bool isLast = part + 1 == parts_.size();
+            const double ownMs = leastAhead(isLast ? begin : parts_[part + 1].front().firstUnpack,
+                                            part > 0 ? parts_[part - 1].front().firstUnpack : end);
+            leadMs.push_back(std::min(ownMs, part > 0 ? leadMs.back() : gpuAt(end)));
+        }
+        const std::size_t last = parts_.size() - 1;
+        const double atBegin = copies.back() + above(again.back(), again[last]);
+        const double copiesShare = std::min(1.0, leadMs.back() / std::max(atBegin, launchMs));
+        std::vector<double> sharedMs(parts_.size() + 1, copiesShare * copies.back()); // by position: with later parts
+        for (std::size_t part = last + 1; part-- > 0;)
+            sharedMs[part] = sharedMs[part + 1]
+                + std::min(above(again[part + 1], again[part]), above(leadMs[part], sharedMs[part + 1]));
+        for (std::size_t arc = 0; arc < rows.arcs().size(); ++arc) {
+            const std::size_t first = at(rows.arcs()[arc].first), next = at(rows.arcs()[arc].last);
+            CopyLimits::CpuLead& lead = limits_.leads[arc];
+            lead.copiesMs = copiesShare * (copies[next] - copies[first]);
+            lead.againMs = std::min(above(leadMs[next - 1], sharedMs[next]), sharedMs[first] - sharedMs[next]);
+        }
     }
 
     double msBetween(std::uint32_t begin, std::uint32_t end) const { return gpuAt(end) - gpuAt(begin); }
@@ -226,6 +285,14 @@ private:
         return most;
     }
 
+    double leastAhead(std::uint32_t first, std::uint32_t last) const
+    {
+        double least = noTime;
+        for (std::uint32_t event = first; event <= last; ++event)
+            least = std::min(least, aheadMs(event));
+        return least;
+    }
+
     /// The time that the CPU is ahead of the GPU when an op begins; infinite at other events.
     double aheadMs(std::uint32_t event) const
     {
@@ -257,16 +324,24 @@ void CopyLimits::setTimes(Own& times, const RowProblem& rows, const ArcOption& o
 {
     const PartArcs::Arc& arc = rows.arcs()[option.arc];
     const LocalEffect& effect = rows.effectOf(option);
-    const double copies = issueMs(effect) / microBatches; // in the first micro-batch
     times.againMs = effect.recomputeMs > 0 ? effect.recomputeMs + idleAgain[at(arc.unit)].gapMs : 0;
-    if (isChain && arc.last <= lastIdleForward)
-        times.idleOutMs = copies;
-    else if (isChain && effect.movedBytes > 0 && mostIdleOutMs[option.arc] > 0)
-        times.idleOutMs = waitMs(schedule.copiesOf(rows.planOf({{option, 1.0}})));
-    if (idleShare() > 0)
-        times.idleInMs = cpuMs(arc, effect);
-    if (idleShare() > 0 && microBatches > 1) // a later forward follows a backward
-        times.idleOutMs = times.idleInMs;
+    if (leads.empty())
+        return;
+    const CpuLead& lead = leads[option.arc];
+    const double issuedMs = issueMs(effect), allMs = cpuMs(arc, effect);
+    if (microBatches > 1 && lead.copiesMs < noTime) { // a later forward follows a backward
+        times.idleOutMs = allMs;
+        times.idleInMs = above(allMs, lead.copiesMs);
+    } else {
+        times.idleOutMs = above(issuedMs / microBatches, lead.forwardMs);
+        if (effect.movedBytes > 0)
+            times.idleOutMs
+                = std::max(times.idleOutMs, lead.beginMs + lateMs(schedule.copiesOf(rows.planOf({{option, 1.0}}))));
+        times.idleInMs = above(2 * issuedMs, lead.copiesMs) + above(allMs - 2 * issuedMs, lead.againMs);
+    }
+    for (double* const ms : {&times.idleOutMs, &times.idleInMs})
+        if (*ms < leastIdleMs)
+            *ms = 0;
 }
 
 CopyLimits CopyLimits::shortened(double share) const
@@ -278,24 +353,16 @@ CopyLimits CopyLimits::shortened(double share) const
     return limits;
 }
 
-/// How long the GPU waits for the CPU in the first forward if the CPU issues copies at these events, ascending.
-double CopyLimits::waitMs(const std::vector<std::uint32_t>& copies) const
+/// By how much the CPU is behind the GPU in the first forward if the CPU issues copies at these events, ascending.
+double CopyLimits::lateMs(const std::vector<std::uint32_t>& copies) const
 {
-    double mostMs = 0, issuedMs = 0;
+    double mostMs = -noTime, issuedMs = 0;
     for (const std::uint32_t event : copies) {
         issuedMs += link.issueMs;
         if (event < aheadMs.size())
             mostMs = std::max(mostMs, issuedMs - aheadMs[event]);
     }
     return mostMs;
-}
-
-CopiesLeft CopyLimits::before() const
-{
-    CopiesLeft copies;
-    if (idleShare() > 0)
-        copies.idleInMs = -aheadInBackwardMs;
-    return copies;
 }
 
 OptionCopies CopyLimits::timesOf(const RowProblem& rows, const ArcOption& option) const
@@ -349,7 +416,7 @@ std::pair<double, double> OptionCopies::mostIdleMs(const OptionCopies& with) con
 
 double CopiesLeft::exposedMs() const
 {
-    return above(outMs, idleOutMs) + above(inMs, std::max(0.0, idleInMs));
+    return above(outMs, idleOutMs) + above(inMs, idleInMs);
 }
 
 double CopiesLeft::mostExposedMs(const CopiesLeft& than) const

@@ -37,7 +37,7 @@ struct OptionCopies
 struct CopiesLeft
 {
     double outMs = 0, inMs = 0;
-    double idleOutMs = 0, idleInMs = 0; ///< idle time that may hide copies anywhere; negative: none yet
+    double idleOutMs = 0, idleInMs = 0; ///< idle time that may hide copies anywhere
 
     double exposedMs() const;
     /// The most ms by which these copies are more exposed than others, whatever follows.
@@ -66,8 +66,10 @@ class CopySchedule;
 /// ops that the CPU issues. A plan adds, beside waits and recomputation, only CPU time for copies and for recomputation
 /// where the CPU takes longer than the GPU. So the step is later at most by the largest difference, of any kernel, of
 /// that CPU time before the kernel and the time by which the CPU was ahead. A plan's copies before a kernel are those
-/// of the arcs before, and those of the kernel's arc whose storages were made or packed by then. Where no plan has so
-/// much work the difference is no idle time (CopyLimits::lastIdleForward, aheadInBackwardMs).
+/// of the arcs before, and those of the kernel's arc whose storages were made or packed by then. The largest difference
+/// is at most a sum over the options: what an option's CPU time exceeds of a share of the CPU's lead, where the shares
+/// of the arcs before a kernel are at most the lead at that kernel (CopyLimits::CpuLead). In the backward, copies of
+/// any part may be issued at the begin.
 struct CopyLimits
 {
     HostLink link;
@@ -93,7 +95,6 @@ struct CopyLimits
     void setTimes(Own& own, const RowProblem& rows, const ArcOption& option, const CopySchedule& schedule) const;
     double backMs(double toHostMs) const { return toHostMs * link.toHost / link.fromHost; } ///< of the same copies
     OptionCopies timesOf(const RowProblem& rows, const ArcOption& option) const; ///< with `own`
-    CopiesLeft before() const; ///< what is left before all arcs
     /// What is left after an arc's parts, of the copies before and of an option of the arc.
     CopiesLeft after(CopiesLeft copies, const PartArcs::Arc& arc, const OptionCopies& option) const;
     double issueMs(const LocalEffect& effect) const; ///< CPU time of an option's copies in a direction
@@ -106,17 +107,19 @@ struct CopyLimits
         double cpuMs = 0; ///< where the CPU takes longer
     };
     std::vector<Idle> idleAgain; ///< by unit of the tree
-    int lastIdleForward = -1; ///< first part of the last arc in whose forward the GPU may wait for the CPU; -1: none
-    /// By arc: how long the GPU may wait for the CPU in the forward, by the arc's own copies, in any plan.
-    std::vector<double> mostIdleOutMs;
-    /// By event: the least time by which the CPU is ahead of the GPU at later ops of these arcs.
+    /// By event: the least time by which the CPU is ahead of the GPU at later ops of the first forward, up to the last
+    /// op at which the GPU may wait for the CPU in any plan. None: the GPU never waits there.
     std::vector<double> aheadMs;
-    /// The same for all ops of the backward; no less than mostCpuMs: the GPU never waits for the CPU there.
-    double aheadInBackwardMs = 0;
-    double mostCpuMs = 0; ///< CPU time of any plan: cpuMs() of all options
-    /// The most idle time in the backward, as a share of the CPU's time for the plan.
-    double idleShare() const { return aheadInBackwardMs < mostCpuMs ? 1 - aheadInBackwardMs / mostCpuMs : 0; }
-    double waitMs(const std::vector<std::uint32_t>& copies) const;
+    /// Shares of an arc's options in the time by which the CPU is ahead of the GPU.
+    struct CpuLead
+    {
+        double beginMs = 0; ///< of the arcs before, in the first forward
+        double forwardMs = 0; ///< in the first forward
+        double copiesMs = 0; ///< of copies of both directions, when the backward of all arcs begins
+        double againMs = 0; ///< of recomputation
+    };
+    std::vector<CpuLead> leads; ///< by arc; empty: the GPU never waits for the CPU
+    double lateMs(const std::vector<std::uint32_t>& copies) const;
     CopyLimits shortened(double share) const; ///< with that share of the times of forward and backward
     /// By arc, by option; null for limits that are no bound, but what plans likely have: there recomputation hides no
     /// copies, and a part's backward hides half as much for the part's own copies.

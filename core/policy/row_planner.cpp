@@ -188,7 +188,7 @@ private:
             if (in != 0)
                 visit(row + 1, in);
         };
-        visitBoth(rows - 3, -own.idleOutMs, -copies_->idleShare() * own.idleInMs);
+        visitBoth(rows - 3, -own.idleOutMs, -own.idleInMs);
         if (copies.host > 0 && copies_->host > 0)
             visit(rows - 1, copies.host);
         if (isBound() && !copies_->isChain) {
@@ -381,8 +381,7 @@ private:
             const CopyLimits::Own ends = ownOf({arc, option});
             const std::size_t last = positions + copyRows() - 1;
             if (isBound()) {
-                costs[option]
-                    += duals_[last - 2] * ends.idleOutMs + duals_[last - 1] * copies_->idleShare() * ends.idleInMs;
+                costs[option] += duals_[last - 2] * ends.idleOutMs + duals_[last - 1] * ends.idleInMs;
                 costs[option] -= ordered ? allIn * (ends.againMs + ends.moreInMs) + allOut * ends.moreOutMs
                                          : (out + in) * ends.againMs;
             }
