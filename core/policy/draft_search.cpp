@@ -33,10 +33,14 @@ struct Choices
     std::size_t plans = 1; ///< number of plans: few, so that most arcs have a single option
 };
 
-/// nullopt: there are no shares.
-std::optional<Choices> choicesNear(const RowProblem& problem, const OptionShares& shares)
+/// Of arcs that begin at the same part the shortest, or the arc of the largest share.
+enum class Rounding { shortest, largest };
+
+/// nullopt: there are no shares, or `shortest` would be the same as `largest`.
+std::optional<Choices> choicesNear(const RowProblem& problem, const OptionShares& shares, Rounding rounding)
 {
     Choices choices;
+    bool differs = rounding == Rounding::largest;
     for (std::size_t position = 0; position < problem.positions();) {
         std::map<std::size_t, double> arcs; // share of the arcs that begin here
         for (const auto& [option, share] : shares)
@@ -45,12 +49,16 @@ std::optional<Choices> choicesNear(const RowProblem& problem, const OptionShares
         if (arcs.empty())
             return std::nullopt;
         const auto largest = std::ranges::max_element(arcs, {}, [](const auto& arc) { return arc.second; });
+        const std::size_t taken = rounding == Rounding::largest ? largest->first : arcs.begin()->first;
+        differs = differs || taken != largest->first;
         std::vector<ArcOption>& options = choices.options.emplace_back();
         for (const auto& [option, share] : shares)
-            if (option.arc == largest->first)
+            if (option.arc == taken)
                 options.push_back(option);
-        position = static_cast<std::size_t>(problem.arcs()[largest->first].last);
+        position = static_cast<std::size_t>(problem.arcs()[taken].last);
     }
+    if (!differs)
+        return std::nullopt;
     for (std::vector<ArcOption>& options : choices.options) {
         if (choices.plans * options.size() > mostRounded)
             options.resize(1);
@@ -145,30 +153,33 @@ DraftSearch::Timed DraftSearch::timed(const Draft& draft) const
     return {std::move(found.plan), ms + found.exposedMs, draft.excess};
 }
 
-std::optional<DraftSearch::Draft> DraftSearch::rounded(const OptionShares& shares) const
+std::vector<DraftSearch::Draft> DraftSearch::rounded(const OptionShares& shares) const
 {
-    const std::optional<Choices> found = choicesNear(problem_, shares);
-    if (!found)
-        return std::nullopt;
-    const auto& [choices, combinations] = *found;
-    OptionShares whole;
-    for (const std::vector<ArcOption>& options : choices)
-        whole.emplace_back(options.front(), 1.0);
-    Draft draft = draftOf(std::move(whole));
-    Draft best = draft;
-    for (std::size_t number = 1; number < combinations; ++number) {
-        std::size_t rest = number;
-        for (std::size_t i = 0; i < choices.size(); rest /= choices[i++].size())
-            replace(draft, i, choices[i][rest % choices[i].size()].option);
-        draft.excess = draft.memory.highest() - budget_;
-        if (std::max<Bytes>(0, draft.excess) > std::max<Bytes>(0, best.excess)
-            || (best.excess <= 0 && recomputeMs(draft.options) >= best.ms))
+    std::vector<Draft> drafts;
+    for (const Rounding rounding : {Rounding::shortest, Rounding::largest}) {
+        const std::optional<Choices> found = choicesNear(problem_, shares, rounding);
+        if (!found)
             continue;
-        draft.ms = timed(draft).ms;
-        if (isBetter(draft, best))
-            best = draft;
+        const auto& [choices, combinations] = *found;
+        OptionShares whole;
+        for (const std::vector<ArcOption>& options : choices)
+            whole.emplace_back(options.front(), 1.0);
+        Draft draft = draftOf(std::move(whole));
+        Draft& best = drafts.emplace_back(draft);
+        for (std::size_t number = 1; number < combinations; ++number) {
+            std::size_t rest = number;
+            for (std::size_t i = 0; i < choices.size(); rest /= choices[i++].size())
+                replace(draft, i, choices[i][rest % choices[i].size()].option);
+            draft.excess = draft.memory.highest() - budget_;
+            if (std::max<Bytes>(0, draft.excess) > std::max<Bytes>(0, best.excess)
+                || (best.excess <= 0 && recomputeMs(draft.options) >= best.ms))
+                continue;
+            draft.ms = timed(draft).ms;
+            if (isBetter(draft, best))
+                best = draft;
+        }
     }
-    return best;
+    return drafts;
 }
 
 void DraftSearch::descend(Draft& draft, const SearchLimit& limit, std::size_t place)

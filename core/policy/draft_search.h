@@ -51,9 +51,10 @@ public:
     };
     Timed timed(const Draft& draft) const;
 
-    /// A whole plan near the shares of a linear relaxation: of the few parts with several options, all choices are
-    /// tried. The quickest that fits, or the plan that exceeds the budget least. nullopt: there are no shares.
-    std::optional<Draft> rounded(const OptionShares& shares) const;
+    /// Whole plans near the shares of a linear relaxation: a plan of single parts where parts and a module around them
+    /// have shares, if any do, then a plan of the largest shares. Of the few parts with several options, all choices
+    /// are tried: the quickest that fits, or the plan that exceeds the budget least. Empty: there are no shares.
+    std::vector<Draft> rounded(const OptionShares& shares) const;
     /// Replaces single options as long as the plan becomes better and time is left, from the option at `place` on. On
     /// the way the plan may exceed the budget.
     void descend(Draft& draft, const SearchLimit& limit, std::size_t place = 0);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -392,8 +393,7 @@ private:
     {
         std::vector<Draft> found;
         const auto round = [&](const OptionShares& shares) {
-            if (std::optional<Draft> draft = draftsAt(budget).rounded(shares))
-                found.push_back(*std::move(draft));
+            std::ranges::move(draftsAt(budget).rounded(shares), std::back_inserter(found));
         };
         round(relaxed_);
         if (!found.empty())

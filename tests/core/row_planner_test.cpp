@@ -6,6 +6,7 @@
 #include "core/cost/time_model.h"
 #include "core/policy/chain_completions.h"
 #include "core/policy/chain_search.h"
+#include "core/policy/draft_search.h"
 #include "core/policy/policy_maker.h"
 #include "core/policy/row_planner.h"
 #include "core/policy/step_planner.h"
@@ -252,6 +253,31 @@ CopyLimits limitsOfOptions(const Step& step)
     }
     limits.own = std::make_shared<const std::vector<std::vector<CopyLimits::Own>>>(std::move(own));
     return limits;
+}
+
+// A relaxation that takes both the encoder as a whole and its blocks.
+TEST(DraftSearch, roundsAModuleAroundPartsBothWays)
+{
+    const Step step(*readStepTrace(HEADROOM_SOURCE_DIR "/tests/data/steps/t5_3L_h100.hrs"), true);
+    const EventTimes times = eventTimes(*step.trace, step.model.index());
+    const CopyLimits copies = copyLimits(step.model, times, step.tree, step.problem);
+    const CopySchedule schedule(step.model, times, step.tree);
+    const DraftSearch drafts(step.problem, schedule, copies, atMost, step.model.recorded()->peak, 1, {});
+    OptionShares shares;
+    for (std::size_t arc = 0; arc < step.problem.arcs().size(); ++arc) {
+        const auto [first, last] = std::pair(step.problem.arcs()[arc].first, step.problem.arcs()[arc].last);
+        if (first + 1 == last)
+            shares.push_back({{arc, 0}, first < 3 ? 0.4 : 1.0});
+        if (first == 0 && last == 3)
+            shares.push_back({{arc, 0}, 0.6});
+    }
+    const std::vector<DraftSearch::Draft> both = drafts.rounded(shares);
+    ASSERT_EQ(both.size(), 2);
+    EXPECT_EQ(both[0].options.size(), 6); // blocks of the encoder and the decoder
+    EXPECT_EQ(both[1].options.size(), 4);
+    std::erase_if(shares, [](const auto& share) { return share.second == 0.6; });
+    EXPECT_EQ(drafts.rounded(shares).size(), 1);
+    EXPECT_TRUE(drafts.rounded({}).empty());
 }
 
 TEST(ChainSearch, noPlanIsQuickerThanABoundAtAnyWidth)
